@@ -1,0 +1,73 @@
+# `make demo` and `make test` are all a newcomer needs: each makes .venv when it is missing.
+
+# The first Python that is 3.11 or 3.12; `make PYTHON=... demo` chooses another.
+PYTHON ?= $(shell for p in python3.11 python3.12 python3 python; do \
+	"$$p" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 13))' 2>/dev/null \
+	&& echo "$$p" && break; done)
+# Without an NVIDIA card no CUDA package may come in.
+CONSTRAINTS ?= $(if $(shell command -v nvidia-smi),constraints.txt,constraints-cpu.txt)
+# Where pip finds a CPU build of torch, if the usual index has none (see README).
+TORCH_INDEX ?=
+
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/ready
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+EXTRAS := train,metrics,serve,onnx,timm,dev
+
+.PHONY: demo test lint check check-slow bench wheel docs clean
+
+demo: $(READY)  ## draw the embedded dataset, extract features, show what was done
+	$(BIN)/naic shapes runs/demo/pictures --count 16
+	$(BIN)/naic prepare shapes 128 --out runs/demo/features
+	$(BIN)/naic show runs/demo/features
+
+test: $(READY)  ## the tests
+	$(BIN)/python -m pytest -m "not slow"
+
+lint: $(READY)  ## formatting, lint, types, the direction of imports, generated pages
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python docs/make_cli_page.py --check
+
+check: test lint wheel  ## everything CI does
+
+check-slow: $(READY)  ## kill trials, the full tokeniser parity: minutes to an hour
+	NAIC_NO_SKIP=1 $(BIN)/python -m pytest -m slow -rA
+
+bench: $(READY)  ## the figures of docs/results (needs NAIC_COCO: see CONTRIBUTING)
+	$(BIN)/python benchmarks/features.py --coco "$$NAIC_COCO" --out docs/results/features.json
+	$(BIN)/python benchmarks/text_parity.py --captions "$$NAIC_COCO/dataset_coco.json.xz" \
+		--out docs/results/text.md
+
+docs: $(READY)  ## the pages that are generated
+	$(BIN)/python docs/make_cli_page.py
+
+wheel: $(READY)  ## build the wheel and use it in an empty environment
+	rm -rf dist build/empty
+	$(BIN)/python -m build --wheel --outdir dist .
+	$(PYTHON) -m venv build/empty
+	build/empty/bin/python -m pip --disable-pip-version-check install --quiet \
+		-c $(CONSTRAINTS) $(TORCH_INDEX:%=--extra-index-url %) torch==2.13.0
+	build/empty/bin/python -m pip --disable-pip-version-check install --quiet \
+		-c $(CONSTRAINTS) dist/*.whl
+	cd build && empty/bin/python ../tests/wheel_check.py
+
+clean:
+	rm -rf $(VENV) dist build runs/demo
+
+$(READY): pyproject.toml constraints.txt constraints-cpu.txt
+	@test -n "$(PYTHON)" || { echo "naic needs Python 3.11 or 3.12; none was found." >&2; exit 1; }
+	@$(PIP) --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear $(VENV) || { \
+		echo "Python's venv module is needed (Debian and Ubuntu: the package python3-venv)." >&2; \
+		exit 1; }
+	@echo "Installing torch 2.13.0 and the rest into $(VENV): about two minutes, once."
+	@$(PIP) install --quiet -c $(CONSTRAINTS) $(TORCH_INDEX:%=--extra-index-url %) torch==2.13.0 || { \
+		echo "There is no CPU build of torch 2.13.0 here, and this machine has no NVIDIA card." >&2; \
+		echo "Run: make TORCH_INDEX=<the address of PyTorch's CPU wheels> demo" >&2; \
+		echo "(pytorch.org, Get started, names it; CONSTRAINTS=constraints.txt takes CUDA's)." >&2; \
+		exit 1; }
+	@$(PIP) install --quiet -c $(CONSTRAINTS) -e '.[$(EXTRAS)]'
+	@touch $(READY)

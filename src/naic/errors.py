@@ -1,0 +1,48 @@
+"""One tree of exceptions: each says what failed, why, and what to do next."""
+
+
+class NaicError(Exception):
+    """Base of everything naic raises on purpose.
+
+    Attributes:
+        what: the thing concerned: a file, a row, an option.
+        why: the reason, as a clause without a final period.
+        hint: what the user can do about it, as a sentence.
+    """
+
+    def __init__(self, what: str, why: str, hint: str = "") -> None:
+        super().__init__(what, why, hint)  # all three as args, so that it survives pickling
+        self.what = what
+        self.why = why
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.what}: {self.why}. {self.hint}".rstrip()
+
+
+class ImageError(NaicError):
+    """A file or some bytes that cannot be used as an image."""
+
+
+class DataError(NaicError):
+    """A dataset row that cannot be used: missing image, empty caption, duplicate, broken JSON."""
+
+
+class VocabularyError(NaicError):
+    """A vocabulary file that cannot be read, or words and ids that do not fit it."""
+
+
+class StoreError(NaicError):
+    """A feature store that is missing, damaged, in use, or made with other settings."""
+
+
+class BackboneError(NaicError):
+    """A backbone or its weights that cannot be had."""
+
+
+class ConfigError(NaicError):
+    """An option or a config key that is unknown, or a value out of range."""
+
+
+class MissingExtraError(NaicError):
+    """A package that belongs to an optional extra is not installed."""

@@ -1,0 +1,84 @@
+"""How naic touches the disk: whole files or none, one writer to a folder, one cache folder."""
+
+import contextlib
+import errno
+import fcntl
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from naic.errors import StoreError
+
+TEMPORARY_SUFFIX = ".part"
+
+
+def write_atomically(path: Path, data: bytes | memoryview) -> None:
+    """Write `path` so that after a crash at any moment it is whole, or as it was before.
+
+    The bytes go to a neighbour first, are synced, then renamed over `path`; the folder is synced
+    too, since without that a power cut may undo the rename.
+    """
+    temporary = path.with_name(path.name + TEMPORARY_SUFFIX)
+    try:
+        with temporary.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+        sync_folder(path.parent)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise StoreError(
+                str(path), "the disk is full", "Free some space and run the same command again."
+            ) from error
+        raise StoreError(
+            str(path), f"cannot be written ({error.strerror})", "Check the folder's permissions."
+        ) from error
+
+
+def sync_folder(folder: Path) -> None:
+    """Make a rename in `folder` survive a power cut."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def remove_temporaries(folder: Path) -> list[Path]:
+    """Delete what a killed writer left half-written; only the holder of the lock may call it."""
+    leftovers = sorted(folder.glob(f"*{TEMPORARY_SUFFIX}"))
+    for path in leftovers:
+        path.unlink()
+    return leftovers
+
+
+@contextlib.contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Hold `folder` for one writer; a second one is refused at once.
+
+    The lock is on the folder itself, so no lock file is left behind, and the kernel drops it when
+    the process dies, however it dies.
+    """
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise StoreError(
+                str(folder),
+                "another run is writing to this folder",
+                "Wait for it to end, or choose another --out.",
+            ) from None
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def cache_folder() -> Path:
+    """Where things that can be made again are kept: $NAIC_CACHE, else the user's cache folder."""
+    if chosen := os.environ.get("NAIC_CACHE"):
+        return Path(chosen)
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "naic"

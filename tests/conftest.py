@@ -1,0 +1,39 @@
+"""What all tests share: markers that depend on the machine, data that may or may not be there."""
+
+import os
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+import torch
+
+# In `make check-slow` a check that could not run has not been passed.
+SKIPS_ARE_FAILURES = bool(os.environ.get("NAIC_NO_SKIP"))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    if torch.cuda.is_available():
+        return
+    for item in items:
+        if item.get_closest_marker("gpu"):
+            item.add_marker(pytest.mark.skip(reason="no CUDA device"))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    if SKIPS_ARE_FAILURES and report.skipped and not item.get_closest_marker("gpu"):
+        report.outcome = "failed"
+        report.longrepr = f"skipped, which is not allowed here: {report.longrepr}"
+    return report
+
+
+@pytest.fixture(scope="session")
+def coco() -> Path:
+    """The folder of `dataset_coco.json.xz` and `images-*.tar`, where there is one."""
+    folder = os.environ.get("NAIC_COCO")
+    if not folder:
+        pytest.skip("NAIC_COCO does not name a folder with MSCOCO")
+    return Path(folder)
