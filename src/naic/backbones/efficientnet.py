@@ -1,0 +1,151 @@
+"""EfficientNet-Lite0/1/2: the small convolutional network that looks at the picture.
+
+Written here rather than imported, so that the default install needs neither a model hub nor
+torchvision. It is for inference: the batch norms of the trained network are folded into the
+convolutions when the weights are converted (`weights.py`), so every layer here is one
+convolution with a bias, and ReLU6 where the original has it. There is no squeeze-and-excitation
+in the Lite family.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import cast
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+# Pixels 0..255 are brought to about -1..1 with these; the weights were trained so.
+PIXEL_MEAN, PIXEL_STD = 127.0, 128.0
+STEM_CHANNELS, GRID_CHANNELS = 32, 1280  # the Lite family does not scale these two
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """How much wider and deeper than Lite0 a network is, and the pixels it was trained at."""
+
+    width: float
+    depth: float
+    trained_pixels: int
+
+
+VARIANTS = {
+    "efficientnet-lite0": Variant(width=1.0, depth=1.0, trained_pixels=224),
+    "efficientnet-lite1": Variant(width=1.0, depth=1.1, trained_pixels=240),
+    "efficientnet-lite2": Variant(width=1.1, depth=1.2, trained_pixels=260),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """A run of equal blocks; only the first one has the stride."""
+
+    repeats: int
+    kernel: int
+    stride: int
+    expansion: int
+    channels: int
+
+
+# EfficientNet-B0's stages, which the Lite networks scale.
+STAGES = (
+    Stage(1, 3, 1, 1, 16),
+    Stage(2, 3, 2, 6, 24),
+    Stage(2, 5, 2, 6, 40),
+    Stage(3, 3, 2, 6, 80),
+    Stage(3, 5, 1, 6, 112),
+    Stage(4, 5, 2, 6, 192),
+    Stage(1, 3, 1, 6, 320),
+)
+
+
+class Conv(nn.Conv2d):
+    """A convolution with TensorFlow's "SAME" padding, then ReLU6 if `active`.
+
+    At stride 2 "SAME" pads more on the right and bottom than on the left and top; with the usual
+    symmetric padding every layer would look half a pixel aside of where it was trained to look.
+    """
+
+    def __init__(
+        self,
+        inputs: int,
+        outputs: int,
+        kernel: int,
+        stride: int = 1,
+        groups: int = 1,
+        *,
+        active: bool = True,
+    ) -> None:
+        padding = kernel // 2 if stride == 1 else 0
+        super().__init__(inputs, outputs, kernel, stride, padding, groups=groups)
+        self.active = active
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(B, C, H, W) -> (B, C', ceil(H / stride), ceil(W / stride))."""
+        if self.stride[0] > 1:
+            left, right = _same_padding(x.shape[3], self.kernel_size[1], self.stride[1])
+            top, bottom = _same_padding(x.shape[2], self.kernel_size[0], self.stride[0])
+            x = F.pad(x, (left, right, top, bottom))
+        x = super().forward(x)
+        return F.relu6(x, inplace=True) if self.active else x
+
+
+def _same_padding(length: int, kernel: int, stride: int) -> tuple[int, int]:
+    total = max((math.ceil(length / stride) - 1) * stride + kernel - length, 0)
+    return total // 2, total - total // 2
+
+
+class Block(nn.Module):
+    """Inverted residual: expand by 1x1, filter each channel alone, project back by 1x1."""
+
+    def __init__(self, inputs: int, outputs: int, kernel: int, stride: int, expansion: int) -> None:
+        super().__init__()
+        inner = inputs * expansion
+        self.expand = Conv(inputs, inner, 1) if expansion > 1 else nn.Identity()
+        self.filter = Conv(inner, inner, kernel, stride, groups=inner)
+        self.project = Conv(inner, outputs, 1, active=False)
+        self.residual = stride == 1 and inputs == outputs
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(B, C, H, W) -> (B, C', H / stride, W / stride)."""
+        y = cast(Tensor, self.project(self.filter(self.expand(x))))
+        return y.add_(x) if self.residual else y
+
+
+class EfficientNetLite(nn.Module):
+    """A picture in, a grid of feature vectors out: 8x8 of 1280 numbers at 256 pixels."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        variant = VARIANTS[name]
+        channels = STEM_CHANNELS
+        blocks: list[nn.Module] = []
+        for number, stage in enumerate(STAGES):
+            outputs = _round_channels(stage.channels * variant.width)
+            outermost = number in (0, len(STAGES) - 1)  # these two keep their depth
+            repeats = stage.repeats if outermost else math.ceil(stage.repeats * variant.depth)
+            for repeat in range(repeats):
+                stride = stage.stride if repeat == 0 else 1
+                blocks.append(Block(channels, outputs, stage.kernel, stride, stage.expansion))
+                channels = outputs
+        self.stem = Conv(3, STEM_CHANNELS, 3, stride=2)
+        self.blocks = nn.Sequential(*blocks)
+        self.head = Conv(channels, GRID_CHANNELS, 1)
+        # Only there so that the weights can be checked against ImageNet's labels.
+        self.classifier = nn.Linear(GRID_CHANNELS, 1000)
+
+    def forward(self, pixels: Tensor) -> Tensor:
+        """uint8 (B, H, W, 3) -> (B, R, 1280), R = ceil(H/32)·ceil(W/32), row by row."""
+        x = pixels.permute(0, 3, 1, 2)  # (B, 3, H, W), already channels-last in memory
+        x = (x.to(self.stem.weight.dtype) - PIXEL_MEAN) / PIXEL_STD
+        x = self.head(self.blocks(self.stem(x)))  # (B, 1280, h, w)
+        return x.flatten(2).transpose(1, 2)  # (B, h·w, 1280)
+
+    def classify(self, pixels: Tensor) -> Tensor:
+        """uint8 (B, H, W, 3) -> ImageNet logits (B, 1000)."""
+        return cast(Tensor, self.classifier(self.forward(pixels).mean(dim=1)))
+
+
+def _round_channels(channels: float, divisor: int = 8) -> int:
+    """The nearest multiple of 8, but never more than a tenth below what was asked."""
+    rounded = max(divisor, int(channels + divisor / 2) // divisor * divisor)
+    return rounded + divisor if rounded < 0.9 * channels else rounded

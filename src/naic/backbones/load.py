@@ -1,0 +1,98 @@
+"""One way to get a backbone by name, ready to be called."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from naic.backbones.efficientnet import VARIANTS
+from naic.backbones.weights import load_efficientnet
+from naic.errors import BackboneError, ConfigError
+
+DEFAULT_PIXELS = 256  # gives the EfficientNets their 8x8 grid
+
+
+@dataclass(frozen=True, slots=True)
+class Backbone:
+    """A network on its device, with what has to be known to use and to name its features."""
+
+    name: str
+    module: nn.Module
+    digest: str  # SHA-256 of the weights: features of other weights are other features
+    pixels: int  # pictures are squashed to this many pixels a side
+    regions: int
+    dim: int
+    device: torch.device
+
+    @torch.inference_mode()
+    def __call__(self, pixels: Tensor) -> Tensor:
+        """uint8 (B, H, W, 3), on any device -> float32 (B, R, F) on the backbone's device."""
+        features: Tensor = self.module(pixels.to(self.device, non_blocking=True))
+        return features
+
+
+def load_backbone(
+    name: str = "efficientnet-lite2",
+    *,
+    pixels: int | None = None,
+    weights: Path | None = None,
+    device: str = "auto",
+) -> Backbone:
+    """A backbone by name: `efficientnet-lite0`, `-lite1`, `-lite2`, or `timm:NAME`.
+
+    Args:
+        name: which network.
+        pixels: pictures are squashed to this many pixels a side; None takes the network's own.
+        weights: a safetensors file for a `timm:` model; None asks timm for its pretrained ones.
+        device: `auto` (CUDA when there is one), `cpu`, `cuda`, `cuda:1`, ...
+    """
+    module: nn.Module
+    if name.startswith("timm:"):
+        from naic.backbones.timm_models import load_timm  # timm is an extra, and slow to import
+
+        module, digest, own_pixels = load_timm(name.removeprefix("timm:"), weights)
+    elif name in VARIANTS:
+        if weights is not None:
+            raise ConfigError(
+                "--weights", f"{name} has weights of its own", "Leave it out, or use timm:NAME."
+            )
+        module, digest = load_efficientnet(name)
+        own_pixels = DEFAULT_PIXELS
+    else:
+        raise BackboneError(name, "unknown backbone", f"Try {', '.join(VARIANTS)} or timm:NAME.")
+    chosen = choose_device(device)
+    module.to(chosen)
+    size = own_pixels if pixels is None else pixels
+    regions, dim = _measure(name, module, size, chosen)
+    return Backbone(name, module, digest, size, regions, dim, chosen)
+
+
+def choose_device(device: str) -> torch.device:
+    """The device asked for, or a clear word that it is not there."""
+    if device == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        chosen = torch.device(device)
+    except RuntimeError:
+        raise ConfigError(
+            "--device", f"{device!r} is no device", "Try auto, cpu or cuda."
+        ) from None
+    if chosen.type == "cuda" and (chosen.index or 0) >= torch.cuda.device_count():
+        raise ConfigError(
+            "--device", f"{device} is not there", "Use --device cpu, or check the driver."
+        )
+    return chosen
+
+
+def _measure(name: str, module: nn.Module, pixels: int, device: torch.device) -> tuple[int, int]:
+    """Regions and feature size, by trying: some networks accept one picture size only."""
+    blank = torch.zeros(1, pixels, pixels, 3, dtype=torch.uint8, device=device)
+    try:
+        with torch.inference_mode():
+            _, regions, dim = module(blank).shape  # (1, R, F)
+    except (RuntimeError, AssertionError, ValueError) as error:
+        raise BackboneError(
+            name, f"does not work at {pixels} pixels ({error})", "Try another --pixels."
+        ) from error
+    return regions, dim

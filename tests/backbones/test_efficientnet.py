@@ -1,0 +1,142 @@
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+import skimage
+import torch
+from PIL import Image
+from torch import Tensor
+
+from naic.backbones import load_backbone
+from naic.backbones.efficientnet import VARIANTS, Conv, EfficientNetLite
+from naic.backbones.weights import convert, load_efficientnet
+from naic.errors import BackboneError, ConfigError, MissingExtraError
+
+PHOTOS = Path(skimage.__file__).parent / "data"
+# ImageNet's numbers: tabby, tiger cat, Egyptian cat; espresso; moped, motor scooter.
+LABELS = {
+    "chelsea.png": {281, 282, 285},
+    "coffee.png": {967},
+    "motorcycle_left.png": {665, 670},
+}
+
+
+def photo(name: str, pixels: int = 256) -> Tensor:
+    picture = Image.open(PHOTOS / name).convert("RGB").resize((pixels, pixels))
+    return torch.from_numpy(np.array(picture))[None]
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_known_photos_get_their_imagenet_labels(name: str) -> None:
+    model, _ = load_efficientnet(name)
+    for file, labels in LABELS.items():
+        with torch.inference_mode():
+            assert model.classify(photo(file)).argmax().item() in labels, file
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_256_pixels_give_an_8x8_grid(name: str) -> None:
+    backbone = load_backbone(name, device="cpu")
+    assert (backbone.pixels, backbone.regions, backbone.dim) == (256, 64, 1280)
+    features = backbone(photo("chelsea.png"))
+    assert features.shape == (1, 64, 1280)
+    assert features.min() >= 0  # ReLU6
+    assert features.max() <= 6
+
+
+def test_regions_run_row_by_row() -> None:
+    """A bright spot in the upper right corner must show in region 7 of 64, not in region 56."""
+    backbone = load_backbone("efficientnet-lite0", device="cpu")
+    dark = torch.zeros(1, 256, 256, 3, dtype=torch.uint8)
+    lit = dark.clone()
+    lit[:, :32, 224:] = 255
+    change = (backbone(lit) - backbone(dark)).abs().sum(-1)[0]  # (64,)
+    assert change[7] > 2 * change[56]
+
+
+def test_same_padding_looks_where_tensorflow_looks() -> None:
+    """With "SAME" at stride 2 the first window of an even picture starts at pixel 0."""
+    conv = Conv(1, 1, 3, stride=2, active=False)
+    with torch.no_grad():
+        conv.weight.zero_()
+        conv.weight[0, 0, 0, 0] = 1  # copies the upper left pixel of each window
+        assert conv.bias is not None
+        conv.bias.zero_()
+        even = torch.arange(16.0).view(1, 1, 4, 4)
+        odd = torch.arange(25.0).view(1, 1, 5, 5)
+        assert conv(even)[0, 0].tolist() == [[0, 2], [8, 10]]
+        assert conv(odd)[0, 0].tolist() == [[0, 0, 0], [0, 6, 8], [0, 16, 18]]
+
+
+def test_folding_equals_convolution_and_batch_norm() -> None:
+    torch.manual_seed(0)
+    source = _random_source("efficientnet-lite0")
+    converted = convert(source, "efficientnet-lite0")
+    x = torch.randn(1, 3, 9, 9)
+    norm = [source[f"_bn0.{key}"] for key in ("running_mean", "running_var", "weight", "bias")]
+    apart = torch.nn.functional.batch_norm(
+        torch.conv2d(x, source["_conv_stem.weight"]), *norm, eps=1e-3
+    )
+    folded = torch.conv2d(x, converted["stem.weight"], converted["stem.bias"])
+    torch.testing.assert_close(folded, apart)
+
+
+def test_weights_of_another_network_are_refused() -> None:
+    with pytest.raises(BackboneError, match="the weight file is of another network"):
+        convert(_random_source("efficientnet-lite0"), "efficientnet-lite2")
+
+
+def test_a_damaged_cache_is_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NAIC_CACHE", str(tmp_path))
+    _, first = load_efficientnet("efficientnet-lite0")
+    (cached,) = tmp_path.rglob("*.safetensors")
+    whole = cached.read_bytes()
+    cached.write_bytes(whole[: len(whole) // 2])
+    _, second = load_efficientnet("efficientnet-lite0")
+    assert second == first
+    assert cached.read_bytes() == whole
+
+
+def test_a_cache_that_cannot_be_written_does_no_harm(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("NAIC_CACHE", str(tmp_path / "file"))
+    load_efficientnet("efficientnet-lite0")
+
+
+def test_missing_weights_say_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    with pytest.raises(MissingExtraError, match=re.escape("pip install 'naic[train]'")):
+        load_efficientnet("efficientnet-lite2")
+
+
+def test_bad_names_devices_and_sizes_are_refused() -> None:
+    with pytest.raises(BackboneError, match="unknown backbone"):
+        load_backbone("resnet")
+    with pytest.raises(ConfigError, match="is no device"):
+        load_backbone("efficientnet-lite0", device="tpu9")
+    with pytest.raises(ConfigError, match="cuda:99 is not there"):
+        load_backbone("efficientnet-lite0", device="cuda:99")
+    with pytest.raises(ConfigError, match="has weights of its own"):
+        load_backbone("efficientnet-lite0", weights=Path("x.safetensors"))
+
+
+def _random_source(name: str) -> dict[str, Tensor]:
+    """A state dict laid out like the weight packages': convolution, then its batch norm."""
+    source: dict[str, Tensor] = {}
+    convs = [m for m in EfficientNetLite(name).modules() if isinstance(m, Conv)]
+    for number, conv in enumerate(convs):
+        channels = conv.weight.shape[0]
+        key, norm = ("_conv_stem", "_bn0") if number == 0 else (f"c{number}", f"n{number}")
+        source[f"{key}.weight"] = torch.randn(conv.weight.shape)
+        if number == 0:
+            source[f"{key}.weight"] = torch.randn(channels, 3, 3, 3)
+        source[f"{norm}.weight"] = torch.rand(channels) + 0.5
+        source[f"{norm}.bias"] = torch.randn(channels)
+        source[f"{norm}.running_mean"] = torch.randn(channels)
+        source[f"{norm}.running_var"] = torch.rand(channels) + 0.5
+        source[f"{norm}.num_batches_tracked"] = torch.tensor(0)
+    source["_fc.weight"], source["_fc.bias"] = torch.randn(1000, 1280), torch.randn(1000)
+    return source
