@@ -1,0 +1,108 @@
+"""Scenes as pixels: shapes with soft edges on a background that is never quite even."""
+
+from functools import cache
+from math import cos, pi, sin
+from random import Random
+
+from PIL import Image, ImageChops, ImageDraw
+
+from naic.data.shapes.scenes import CANVAS, Scene, SceneObject, pick_between
+from naic.errors import ConfigError
+
+PAINT = {
+    "red": (212, 36, 38),
+    "orange": (246, 132, 18),
+    "yellow": (250, 218, 40),
+    "green": (38, 158, 70),
+    "blue": (36, 92, 212),
+    "purple": (134, 60, 188),
+    "pink": (246, 136, 190),
+}
+PAPER = {"white": 238, "grey": 150, "black": 34}
+FINER = 4  # shapes are drawn this many times larger and reduced, which smooths their edges
+REACH = 1.16  # a tilted square reaches out of its radius by up to this factor
+TILT = 9  # degrees either way
+
+Point = tuple[float, float]
+
+
+def draw(scene: Scene, pixels: int = CANVAS) -> Image.Image:
+    """The picture of a scene, RGB, `pixels` a side; the same pixels every time."""
+    if pixels < 1:
+        raise ConfigError(
+            f"{pixels} pixels", "a picture needs at least one", f"Try pixels={CANVAS}."
+        )
+    rng = Random(f"naic shapes paint {scene.seed} {scene.index}")  # noqa: S311 - no secret here
+    picture = _background(scene.background, pixels, rng)
+    for thing in scene.objects:
+        tint = [value + pick_between(rng, -9, 9) for value in PAINT[thing.colour]]
+        colour = (tint[0], min(255, tint[1]), tint[2])
+        angle = pick_between(rng, -TILT, TILT) * pi / 180
+        _paint(picture, thing, colour, angle)
+    return picture
+
+
+def _background(name: str, pixels: int, rng: Random) -> Image.Image:
+    """A plain colour with a soft cloud and a fine grain, so that no two pictures are alike."""
+    paper = [PAPER[name] + pick_between(rng, -5, 5) for _ in "RGB"]
+    flat = Image.new("RGB", (pixels, pixels), (paper[0], paper[1], paper[2]))
+    cloud = Image.frombytes("L", (5, 5), rng.randbytes(25))
+    cloud = cloud.resize((pixels, pixels), Image.Resampling.BICUBIC).point(_shrunk(24))
+    grain = Image.frombytes("L", (pixels, pixels), rng.randbytes(pixels * pixels))
+    texture = ImageChops.add(cloud, grain.point(_shrunk(12)))
+    return ImageChops.add(flat, Image.merge("RGB", [texture] * 3), scale=1, offset=-18)
+
+
+@cache
+def _shrunk(top: int) -> list[int]:
+    """The table that brings 0..255 down to 0..top."""
+    return [value * top // 255 for value in range(256)]
+
+
+def _paint(
+    picture: Image.Image, thing: SceneObject, colour: tuple[int, int, int], angle: float
+) -> None:
+    """Lay one shape on the picture; only its own box is drawn large, which keeps this quick."""
+    scale = picture.width / CANVAS
+    left, top = (int((at - REACH * thing.radius) * scale) for at in (thing.x, thing.y))
+    side = int(2 * REACH * thing.radius * scale) + 2
+    mask = Image.new("L", (side * FINER, side * FINER))
+    centre = ((thing.x * scale - left) * FINER, (thing.y * scale - top) * FINER)
+    radius = thing.radius * scale * FINER
+    outline = [
+        (
+            centre[0] + radius * (x * cos(angle) - y * sin(angle)),
+            centre[1] + radius * (x * sin(angle) + y * cos(angle)),
+        )
+        for x, y in _outline(thing.shape)
+    ]
+    ImageDraw.Draw(mask).polygon(outline, fill=255)
+    picture.paste(colour, (left, top), mask.reduce(FINER))
+
+
+@cache
+def _outline(shape: str) -> tuple[Point, ...]:
+    """A shape of radius 1 about the origin (y downwards); the origin itself is painted."""
+    if shape == "circle":
+        return tuple((cos(i * pi / 36), sin(i * pi / 36)) for i in range(72))
+    if shape == "heart":
+        return tuple(_heart_point(i * pi / 30) for i in range(60))
+    if shape == "star":
+        turns = [(1.0 if i % 2 == 0 else 0.42, i * pi / 5) for i in range(10)]
+        return tuple((length * sin(turn), -length * cos(turn)) for length, turn in turns)
+    if shape == "cross":
+        a, b = 0.3, 0.98
+        right = ((a, -b), (a, -a), (b, -a), (b, a), (a, a), (a, b))
+        return right + tuple((-x, -y) for x, y in right)
+    corners: dict[str, tuple[Point, ...]] = {
+        "square": ((-0.86, -0.86), (0.86, -0.86), (0.86, 0.86), (-0.86, 0.86)),
+        "triangle": ((0, -1), (0.96, 0.8), (-0.96, 0.8)),
+        "diamond": ((0, -1), (0.66, 0), (0, 1), (-0.66, 0)),
+    }
+    return corners[shape]
+
+
+def _heart_point(t: float) -> Point:
+    """The well-known heart curve, scaled to radius 1 and lifted to sit about the origin."""
+    height = 13 * cos(t) - 5 * cos(2 * t) - 2 * cos(3 * t) - cos(4 * t)
+    return 16 * sin(t) ** 3 / 17, -height / 17 - 0.13
