@@ -1,0 +1,205 @@
+"""The feature store, for reading: safetensors shards, a JSON index, everything memory-mapped.
+
+A store is a folder:
+
+    plan.json                  what it is made of: settings and a digest of the records
+    shard-00000.safetensors    `features` float16 (regions, F), `ends` int64 (images,)
+    records.jsonl              one line an image, in the order of the features
+    errors.jsonl               one line for each image or row that could not be used
+    index.json                 written last: a store without it is not finished
+
+Images may have different numbers of regions (ragged), so a shard lays all regions end to end and
+`ends[i]` says where image i stops.
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from naic.errors import StoreError
+
+FORMAT = 1
+Features = npt.NDArray[np.float16]
+Mask = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRecord:
+    """What a store keeps of a record beside its features."""
+
+    id: str
+    image: str
+    split: str
+    captions: tuple[str, ...]
+    facts: dict[str, Any] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """One memory-mapped file: the regions of its images end to end, and where each image ends."""
+
+    features: Features  # (regions, F)
+    ends: npt.NDArray[np.int64]  # (images,)
+
+    def __len__(self) -> int:
+        return len(self.ends)
+
+    def __getitem__(self, row: int) -> Features:
+        start = self.ends[row - 1] if row else 0
+        return self.features[start : self.ends[row]]
+
+
+def map_shard(path: Path) -> tuple[Shard, dict[str, Any]]:
+    """A shard as arrays that lie in the file, and the note its writer put in its header."""
+    try:
+        size = path.stat().st_size
+        with path.open("rb") as file:
+            header_size = int.from_bytes(file.read(8), "little")
+            # A damaged length must not make us read the whole file: the JSON then fails instead.
+            header = json.loads(file.read(min(header_size, size)))
+        note = json.loads(header["__metadata__"]["naic"])
+        base = 8 + header_size
+        arrays = {
+            name: _map_tensor(path, base, header[name], kind, size)
+            for name, kind in (("features", "F16"), ("ends", "I64"))
+        }
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise StoreError(
+            str(path), f"is not a whole shard ({error})", "Delete it and run prepare again."
+        ) from error
+    return Shard(arrays["features"], arrays["ends"]), note
+
+
+def _map_tensor(
+    path: Path, base: int, entry: dict[str, Any], kind: str, size: int
+) -> npt.NDArray[Any]:
+    """One tensor of a safetensors file, without reading it."""
+    dtype = np.dtype("<f2" if kind == "F16" else "<i8")
+    start, end = entry["data_offsets"]
+    shape = tuple(entry["shape"])
+    if entry["dtype"] != kind or end - start != dtype.itemsize * int(
+        np.prod(shape, dtype=np.int64)
+    ):
+        raise ValueError("its header contradicts itself")
+    if base + end > size:
+        raise ValueError("it is cut off")
+    if start == end:  # nothing to map, and mmap refuses an empty range
+        return np.empty(shape, dtype)
+    return np.memmap(path, dtype, "r", base + start, shape)
+
+
+class FeatureStore:
+    """A finished store: `store[i]` has the features of image i, `store.records[i]` the rest."""
+
+    def __init__(self, folder: Path | str) -> None:
+        self.folder = Path(folder)
+        self.index = _read_index(self.folder)
+        self._shards: dict[int, Shard] = {}
+        counts = [shard["images"] for shard in self.index["shards"]]
+        self._firsts = np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
+
+    def __len__(self) -> int:
+        return int(self._firsts[-1])
+
+    def __getitem__(self, row: int) -> Features:
+        """Features (R, F) of one image: a view into the file, nothing is copied."""
+        if not 0 <= row < len(self):
+            raise IndexError(f"row {row} of a store of {len(self)}")
+        number = int(np.searchsorted(self._firsts, row, side="right")) - 1
+        return self._shard(number)[row - int(self._firsts[number])]
+
+    def batch(self, rows: Sequence[int]) -> tuple[Features, Mask]:
+        """Features (B, R, F), padded with zeros to the longest, and the mask (B, R) of the real."""
+        parts = [self[row] for row in rows]
+        longest = max((len(part) for part in parts), default=0)
+        features = np.zeros((len(parts), longest, self.dim), np.float16)
+        mask = np.zeros((len(parts), longest), np.bool_)
+        for i, part in enumerate(parts):
+            features[i, : len(part)] = part
+            mask[i, : len(part)] = True
+        return features, mask
+
+    @property
+    def dim(self) -> int:
+        """F, the size of a feature vector."""
+        return int(self.index["dim"])
+
+    def describe(self) -> str:
+        """One line for people: how many, of what shape, how big, from which backbone."""
+        index = self.index
+        size = sum(2 * shard["regions"] * self.dim for shard in index["shards"])
+        return (
+            f"{len(self):,} images of {index['regions']} x {self.dim} {index['dtype']}, "
+            f"{size / 1e9:.3g} GB in {len(index['shards'])} shards, "
+            f"{index['backbone']} at {index['pixels']} pixels"
+        )
+
+    @cached_property
+    def records(self) -> list[StoredRecord]:
+        """Ids, splits and captions, in the order of the features."""
+        records = list(_read_records(self.folder / "records.jsonl"))
+        if len(records) != len(self):
+            raise StoreError(
+                str(self.folder),
+                f"has {len(self)} rows of features but {len(records)} records",
+                "Run prepare again into a new folder.",
+            )
+        return records
+
+    def __reduce__(self) -> tuple[type["FeatureStore"], tuple[Path]]:
+        """Another process opens the files again; the mapped arrays themselves do not travel."""
+        return FeatureStore, (self.folder,)
+
+    def _shard(self, number: int) -> Shard:
+        if number not in self._shards:
+            entry = self.index["shards"][number]
+            shard, _ = map_shard(self.folder / entry["file"])
+            if len(shard) != entry["images"] or shard.features.shape[1] != self.dim:
+                raise StoreError(
+                    str(self.folder / entry["file"]),
+                    "is not the shard that index.json tells of",
+                    "Run prepare again into a new folder.",
+                )
+            self._shards[number] = shard
+        return self._shards[number]
+
+
+def _read_index(folder: Path) -> dict[str, Any]:
+    path = folder / "index.json"
+    if not path.exists():
+        unfinished = (folder / "plan.json").exists()
+        raise StoreError(
+            str(folder),
+            "is an unfinished feature store" if unfinished else "is no feature store",
+            "Run the same `naic prepare` again to finish it."
+            if unfinished
+            else "Make one with `naic prepare`.",
+        )
+    try:
+        index: dict[str, Any] = json.loads(path.read_bytes())
+        version = index["format"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise StoreError(str(path), f"cannot be read ({error})", "Run prepare again.") from error
+    if version != FORMAT:
+        raise StoreError(
+            str(path), f"has format {version}, this naic reads {FORMAT}", "Run prepare again."
+        )
+    return index
+
+
+def _read_records(path: Path) -> Iterator[StoredRecord]:
+    try:
+        with path.open(encoding="utf-8") as lines:
+            for line in lines:
+                row = json.loads(line)
+                yield StoredRecord(
+                    row["id"], row["image"], row["split"], tuple(row["captions"]), row.get("facts")
+                )
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise StoreError(str(path), f"cannot be read ({error})", "Run prepare again.") from error
