@@ -31,6 +31,7 @@ lint: $(READY)  ## formatting, lint, types, the direction of imports, generated 
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python docs/make_cli_page.py --check
+	$(BIN)/python docs/results/make_pages.py --check
 
 check: test lint wheel  ## everything CI does
 
@@ -44,6 +45,7 @@ bench: $(READY)  ## the figures of docs/results (needs NAIC_COCO: see CONTRIBUTI
 
 docs: $(READY)  ## the pages that are generated
 	$(BIN)/python docs/make_cli_page.py
+	$(BIN)/python docs/results/make_pages.py
 
 wheel: $(READY)  ## build the wheel and use it in an empty environment
 	rm -rf dist build/empty
@@ -65,8 +67,8 @@ $(READY): pyproject.toml constraints.txt constraints-cpu.txt
 		exit 1; }
 	@echo "Installing torch 2.13.0 and the rest into $(VENV): about two minutes, once."
 	@$(PIP) install --quiet -c $(CONSTRAINTS) $(TORCH_INDEX:%=--extra-index-url %) torch==2.13.0 || { \
-		echo "There is no CPU build of torch 2.13.0 here, and this machine has no NVIDIA card." >&2; \
-		echo "Run: make TORCH_INDEX=<the address of PyTorch's CPU wheels> demo" >&2; \
+		echo "If pip found no torch 2.13.0 without CUDA, and this machine has no NVIDIA card, run" >&2; \
+		echo "make TORCH_INDEX=<the address of PyTorch's CPU wheels> demo" >&2; \
 		echo "(pytorch.org, Get started, names it; CONSTRAINTS=constraints.txt takes CUDA's)." >&2; \
 		exit 1; }
 	@$(PIP) install --quiet -c $(CONSTRAINTS) -e '.[$(EXTRAS)]'

@@ -6,6 +6,12 @@ from pathlib import Path
 
 import pytest
 import torch
+from hypothesis import settings
+
+# A busy machine must not fail a test by its clock; and what lands is decided by the code, not by
+# luck: CI tries the same examples each time, a person's machine tries new ones.
+settings.register_profile("naic", deadline=None, derandomize=bool(os.environ.get("CI")))
+settings.load_profile("naic")
 
 # In `make check-slow` a check that could not run has not been passed.
 SKIPS_ARE_FAILURES = bool(os.environ.get("NAIC_NO_SKIP"))

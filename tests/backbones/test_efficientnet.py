@@ -74,9 +74,14 @@ def test_folding_equals_convolution_and_batch_norm() -> None:
     source = _random_source("efficientnet-lite0")
     converted = convert(source, "efficientnet-lite0")
     x = torch.randn(1, 3, 9, 9)
-    norm = [source[f"_bn0.{key}"] for key in ("running_mean", "running_var", "weight", "bias")]
+    mean, variance = source["_bn0.running_mean"], source["_bn0.running_var"]
     apart = torch.nn.functional.batch_norm(
-        torch.conv2d(x, source["_conv_stem.weight"]), *norm, eps=1e-3
+        torch.conv2d(x, source["_conv_stem.weight"]),
+        mean,
+        variance,
+        weight=source["_bn0.weight"],
+        bias=source["_bn0.bias"],
+        eps=1e-3,
     )
     folded = torch.conv2d(x, converted["stem.weight"], converted["stem.bias"])
     torch.testing.assert_close(folded, apart)

@@ -1,0 +1,1 @@
+"""Datasets in, records and features out."""

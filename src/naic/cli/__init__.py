@@ -1,0 +1,1 @@
+"""The command line: `main.py` is the table of verbs, one small file for each of them."""

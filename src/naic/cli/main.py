@@ -1,0 +1,67 @@
+"""The `naic` command: a table of verbs. Nothing heavy is imported before a verb is chosen."""
+
+import difflib
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+
+from naic import __version__
+from naic.errors import NaicError
+
+# verb -> (module with a function `run(arguments) -> exit code`, what it does)
+VERBS = {
+    "prepare": ("naic.cli.prepare", "turn a dataset or a folder of pictures into features"),
+    "show": ("naic.cli.show", "say what is in a feature store"),
+    "shapes": ("naic.cli.shapes", "draw the embedded dataset as pictures with captions"),
+}
+
+FAILED, BAD_USAGE, SOME_SKIPPED, INTERRUPTED = 1, 2, 3, 130
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one verb; the result is the exit code."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    if not words or words[0] in ("-h", "--help", "help"):
+        print(_help())
+        return 0 if words else BAD_USAGE
+    if words[0] in ("-V", "--version"):
+        print(f"naic {__version__}")
+        return 0
+    if words[0] not in VERBS:
+        close = difflib.get_close_matches(words[0], VERBS, n=1)
+        hint = f"Did you mean `naic {close[0]}`?" if close else "See `naic --help`."
+        print(f"naic: unknown verb {words[0]!r}. {hint}", file=sys.stderr)
+        return BAD_USAGE
+    return _run(words[0], words[1:])
+
+
+def _run(verb: str, arguments: list[str]) -> int:
+    try:
+        code: int = importlib.import_module(VERBS[verb][0]).run(arguments)
+    except NaicError as error:
+        if os.environ.get("NAIC_DEBUG"):
+            raise
+        print(f"naic {verb}: {error}", file=sys.stderr)
+        return FAILED
+    except KeyboardInterrupt:
+        print(f"\nnaic {verb}: stopped. What is finished is kept.", file=sys.stderr)
+        return INTERRUPTED
+    except BrokenPipeError:  # the reader of our output went away: `naic show DIR | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FAILED
+    return code
+
+
+def _help() -> str:
+    width = max(map(len, VERBS))
+    verbs = "\n".join(f"  {verb:<{width}}  {what}" for verb, (_, what) in VERBS.items())
+    return f"""usage: naic VERB ...
+
+Image captioning in one parallel pass.
+
+verbs:
+{verbs}
+
+`naic VERB --help` explains a verb. `naic --version` names this version.
+Exit codes: 0 all done; 1 failed; 2 bad usage; 3 done, but some inputs could not be used."""

@@ -1,0 +1,39 @@
+"""Settings from TOML files into frozen dataclasses: a misspelt key is refused with its path."""
+
+import dataclasses
+import tomllib
+from pathlib import Path
+from typing import Any, TypeVar
+
+from cattrs import transform_error
+from cattrs.errors import BaseValidationError
+from cattrs.preconf.tomllib import make_converter
+
+from naic.errors import ConfigError
+
+T = TypeVar("T")
+
+_converter = make_converter(forbid_extra_keys=True)
+_converter.register_structure_hook(Path, lambda value, _: Path(value))
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """The file as it stands; a syntax error names the line."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(
+            str(path), f"cannot be read ({error.strerror})", "Check the path."
+        ) from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(str(path), f"is no valid TOML ({error})", "Mend that line.") from error
+
+
+def structure(values: dict[str, Any], kind: type[T], where: str) -> T:
+    """`values` as a `kind`, checked to the last key; `where` names the file in the message."""
+    try:
+        return _converter.structure(values, kind)
+    except BaseValidationError as error:
+        why = "; ".join(transform_error(error, path=where))
+        known = ", ".join(field.name for field in dataclasses.fields(kind))  # type: ignore[arg-type]
+        raise ConfigError(where, why, f"Keys there are: {known}.") from error

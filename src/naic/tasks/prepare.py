@@ -1,0 +1,263 @@
+"""`naic prepare`: a dataset or a folder of pictures in, a feature store out."""
+
+import json
+import shutil
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from tyro.conf import Positional, arg
+
+from naic.data.features import FeatureStore
+from naic.data.readers import ReaderName, Reading, read
+from naic.data.records import Problem, Problems, Record
+from naic.data.storewriter import ShardPart, StoreWriter
+from naic.errors import ConfigError, StoreError
+from naic.files import locked
+
+if TYPE_CHECKING:  # torch takes a second to import: not before there is work for it
+    from naic.backbones import Backbone
+    from naic.backbones.extract import Extracted
+
+FLOAT16_BYTES = 2
+DRY_RUN_BATCHES = 4  # enough to tell the time an image takes; the first one only warms up
+
+
+@dataclass(frozen=True, slots=True)
+class PrepareOptions:
+    """What to read, with which eyes, and where to put it; the command line fills it in.
+
+    Attributes:
+        reader: How SOURCE is to be read.
+        source: The file or folder to read; for shapes, how many scenes to draw.
+        out: The folder for the features.
+        images: Folders or .tar files with the pictures, when they lie elsewhere.
+        backbone: efficientnet-lite0, efficientnet-lite1, efficientnet-lite2, or timm:NAME.
+        weights: A safetensors file with the weights of a timm: backbone.
+        pixels: Pictures are squashed to this many pixels a side; by default the backbone's own.
+        device: auto, cpu, cuda or cuda:N.
+        batch: How many pictures go through the backbone at once.
+        per_shard: How many images go into one file: what a kill can cost at most.
+        workers: Threads that decode pictures; 0 means one for each core.
+        splits: Take only these splits, such as: train restval.
+        limit: Take only the first so many images.
+        seed: Which scenes shapes draws.
+        skip_bad: Leave bad rows of SOURCE out and count them, instead of stopping at the first.
+        dry_run: Say what would be done (counts, GB, time) and write nothing.
+    """
+
+    reader: Positional[ReaderName]
+    source: Annotated[Positional[str], arg(metavar="SOURCE")]
+    out: Annotated[Path | None, arg(metavar="DIR")] = None
+    images: Annotated[tuple[Path, ...], arg(metavar="PATH ...")] = ()
+    backbone: Annotated[str, arg(metavar="NAME")] = "efficientnet-lite2"
+    weights: Annotated[Path | None, arg(metavar="FILE")] = None
+    pixels: Annotated[int | None, arg(metavar="INT")] = None
+    device: str = "auto"
+    batch: int = 32
+    per_shard: int = 512
+    workers: int = 0
+    splits: Annotated[tuple[str, ...], arg(metavar="NAME ...")] = ()
+    limit: Annotated[int | None, arg(metavar="INT")] = None
+    seed: int = 0
+    skip_bad: bool = False
+    dry_run: bool = False
+
+    def __post_init__(self) -> None:
+        if self.batch < 1 or self.per_shard < 1 or self.per_shard % self.batch:
+            raise ConfigError(
+                "--batch",
+                f"{self.batch} does not divide --per-shard {self.per_shard}",
+                "No batch may cross the end of a shard: try 16, 32, 64, 128 or 256.",
+            )
+        if self.pixels is not None and not 32 <= self.pixels <= 2048:
+            raise ConfigError("--pixels", f"{self.pixels} is out of range", "Choose 32 to 2048.")
+        if self.workers < 0:
+            raise ConfigError("--workers", "is negative", "0 means one for each core.")
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a run is: images looked at, of how many, and how many of them were bad."""
+
+    done: int
+    total: int
+    bad: int
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A finished run."""
+
+    store: FeatureStore
+    reading: Reading
+    errors: list[Problem]  # bad rows of the source, then bad images
+    resumed: int  # images whose features were there already
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """What a run would do, from reading the source and trying a few images."""
+
+    reading: Reading
+    problems: list[Problem]
+    gigabytes: float
+    free_gigabytes: float | None
+    images_per_second: float | None  # None: too few images to tell
+
+
+def prepare(options: PrepareOptions, report: Callable[[Progress], None]) -> Prepared:
+    """Make the store `options.out`, or go on with it where an earlier run was cut off."""
+    from naic.backbones import load_backbone
+
+    if options.out is None:
+        raise ConfigError("--out", "is missing", "Name the folder to write the features to.")
+    started = time.perf_counter()
+    problems = Problems(skip=options.skip_bad)
+    reading = _read(options, problems)
+    backbone = load_backbone(
+        options.backbone, pixels=options.pixels, weights=options.weights, device=options.device
+    )
+    _make_folder(options.out)
+    with locked(options.out):
+        settings = _settings(options, backbone)
+        writer = StoreWriter(options.out, reading.records, settings, options.per_shard)
+        resumed = sum(len(writer.span(number)) for number in writer.done)
+        _check_space(options.out, len(reading.records) - resumed, backbone)
+        _fill(writer, backbone, options, report, resumed)
+        store = writer.finish(problems.items)
+    return Prepared(store, reading, read_errors(store), resumed, time.perf_counter() - started)
+
+
+def survey(options: PrepareOptions) -> Survey:
+    """Counts, gigabytes and time of a run, without writing anything."""
+    from naic.backbones import load_backbone
+    from naic.backbones.extract import extract
+
+    problems = Problems(skip=options.skip_bad)
+    reading = _read(options, problems)
+    backbone = load_backbone(
+        options.backbone, pixels=options.pixels, weights=options.weights, device=options.device
+    )
+    sample = [record.image for record in reading.records[: DRY_RUN_BATCHES * options.batch]]
+    marks = []
+    for extracted in extract(sample, backbone, batch=options.batch, workers=options.workers):
+        extracted.features.sum().item()  # wait for the device
+        marks.append(time.perf_counter())
+    timed = len(sample) - options.batch  # the first batch warms up
+    rate = timed / (marks[-1] - marks[0]) if timed > 0 else None
+    gigabytes = _bytes(len(reading.records), backbone) / 1e9
+    free = _free_bytes(options.out) / 1e9 if options.out else None
+    return Survey(reading, problems.items, gigabytes, free, rate)
+
+
+def read_errors(store: FeatureStore) -> list[Problem]:
+    """The errors that a finished store keeps."""
+    lines = (store.folder / "errors.jsonl").read_text(encoding="utf-8").splitlines()
+    return [Problem(**json.loads(line)) for line in lines]
+
+
+def _read(options: PrepareOptions, problems: Problems) -> Reading:
+    return read(
+        options.reader,
+        options.source,
+        images=options.images,
+        problems=problems,
+        seed=options.seed,
+        splits=options.splits or None,
+        limit=options.limit,
+    )
+
+
+def _settings(options: PrepareOptions, backbone: "Backbone") -> dict[str, Any]:
+    """What makes features what they are; a resumed run must agree in all of it."""
+    return {
+        "reader": options.reader,
+        "backbone": backbone.name,
+        "weights": backbone.digest,
+        "pixels": backbone.pixels,
+        "regions": backbone.regions,
+        "dim": backbone.dim,
+        "dtype": "float16",
+    }
+
+
+def _fill(
+    writer: StoreWriter,
+    backbone: "Backbone",
+    options: PrepareOptions,
+    report: Callable[[Progress], None],
+    resumed: int,
+) -> None:
+    """Make the missing shards. One is written in the background while the next is computed."""
+    positions = [position for number in writer.missing for position in writer.span(number)]
+    done, bad = resumed, 0
+    report(Progress(done, len(writer.records), bad))
+    with ThreadPoolExecutor(1, "write") as pool:
+        writing: Future[None] | None = None
+        for number, batches in groupby(
+            _extracted(writer.records, positions, backbone, options),
+            key=lambda extracted: extracted[0] // writer.per_shard,
+        ):
+            parts: list[ShardPart] = []
+            errors: list[tuple[int, Problem]] = []
+            for _, extracted in batches:
+                rows = extracted.features.half().cpu().numpy()  # (b, R, F)
+                parts += map(ShardPart, (positions[i] for i in extracted.positions), rows)
+                errors += [
+                    (positions[i], Problem(e.what, e.why, e.hint)) for i, e in extracted.errors
+                ]
+                done += len(extracted.positions) + len(extracted.errors)
+                bad += len(extracted.errors)
+                report(Progress(done, len(writer.records), bad))
+            if writing is not None:
+                writing.result()  # at most two shards are in memory, and a full disk stops us here
+            writing = pool.submit(writer.write, number, parts, errors)
+        if writing is not None:
+            writing.result()
+
+
+def _extracted(
+    records: Sequence[Record], positions: list[int], backbone: "Backbone", options: PrepareOptions
+) -> Iterator[tuple[int, "Extracted"]]:
+    """Batches with the position of their first record; no batch crosses the end of a shard."""
+    from naic.backbones.extract import extract
+
+    images = [records[position].image for position in positions]
+    batches = extract(images, backbone, batch=options.batch, workers=options.workers)
+    for number, extracted in enumerate(batches):
+        yield positions[number * options.batch], extracted
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StoreError(
+            str(folder), f"cannot be made ({error.strerror})", "Choose another --out."
+        ) from error
+
+
+def _check_space(folder: Path, images: int, backbone: "Backbone") -> None:
+    needed, free = _bytes(images, backbone), _free_bytes(folder)
+    if needed > free:
+        raise StoreError(
+            str(folder),
+            f"needs {needed / 1e9:.1f} GB more, and {free / 1e9:.1f} GB are free",
+            "Free some space, or choose an --out on another disk.",
+        )
+
+
+def _bytes(images: int, backbone: "Backbone") -> int:
+    return images * backbone.regions * backbone.dim * FLOAT16_BYTES
+
+
+def _free_bytes(folder: Path) -> int:
+    while not folder.exists():
+        folder = folder.absolute().parent
+    return shutil.disk_usage(folder).free

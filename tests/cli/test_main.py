@@ -1,0 +1,97 @@
+import resource
+import subprocess
+import sys
+
+import pytest
+
+import naic
+import naic.errors
+from naic.cli.main import VERBS, main
+
+
+def in_new_process(code: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+
+
+def test_help_names_every_verb(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--help"]) == 0
+    text = capsys.readouterr().out
+    for verb, (_, what) in VERBS.items():
+        assert f"  {verb} " in text
+        assert what in text
+
+
+def test_no_verb_shows_the_help_and_is_bad_usage(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 2
+    assert "usage: naic VERB" in capsys.readouterr().out
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"naic {naic.__version__}\n"
+
+
+def test_an_unknown_verb_is_refused_with_the_nearest_one(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["prepaer"]) == 2
+    assert capsys.readouterr().err == (
+        "naic: unknown verb 'prepaer'. Did you mean `naic prepare`?\n"
+    )
+    assert main(["zzz"]) == 2
+    assert "See `naic --help`" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_each_verb_explains_itself_without_torch(verb: str) -> None:
+    code = (
+        "import sys; from naic.cli.main import main\n"
+        f"try: main([{verb!r}, '--help'])\n"
+        "except SystemExit as e: assert e.code == 0\n"
+        "assert 'torch' not in sys.modules"
+    )
+    done = in_new_process(code)
+    assert done.returncode == 0, done.stderr
+    assert f"usage: naic {verb}" in done.stdout
+
+
+def test_neither_import_nor_help_imports_torch() -> None:
+    code = (
+        "import sys, naic; from naic.cli.main import main; main(['--help'])\n"
+        "heavy = {'torch', 'numpy', 'PIL', 'rich', 'tyro'} & set(sys.modules)\n"
+        "assert not heavy, heavy"
+    )
+    done = in_new_process(code)
+    assert done.returncode == 0, done.stderr
+
+
+def test_help_takes_little_cpu_time() -> None:
+    """The promise is half a second of CPU time; a loaded machine does not change that."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run([sys.executable, "-m", "naic", "--help"], check=True, capture_output=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    assert used < 0.5
+
+
+def test_errors_are_one_line_and_exit_1(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["show", "no-such-folder"]) == 1
+    assert capsys.readouterr().err == (
+        "naic show: no-such-folder: is no feature store. Make one with `naic prepare`.\n"
+    )
+
+
+def test_debugging_shows_where_it_happened(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NAIC_DEBUG", "1")
+    with pytest.raises(naic.errors.StoreError):
+        main(["show", "no-such-folder"])
+
+
+def test_a_closed_pipe_is_no_traceback() -> None:
+    command = f"{sys.executable} -m naic shapes --help | true"
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
+    assert "Traceback" not in done.stderr
+
+
+def test_the_public_surface_is_small() -> None:
+    assert naic.__all__ == ["__version__"]

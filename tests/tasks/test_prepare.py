@@ -1,0 +1,238 @@
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from naic.backbones import load_backbone
+from naic.cli.main import main
+from naic.data.features import FeatureStore
+from naic.errors import ConfigError, StoreError
+from naic.tasks.prepare import Prepared, PrepareOptions, Progress, prepare, survey
+from tests.tasks.bad_files import WAYS, jpeg, make_folder
+
+SMALL = ("--backbone", "efficientnet-lite0", "--pixels", "32", "--device", "cpu")
+
+
+def small(out: Path | None, count: int = 40, **changes: Any) -> PrepareOptions:
+    values: dict[str, Any] = {
+        "reader": "shapes",
+        "source": str(count),
+        "out": out,
+        "backbone": "efficientnet-lite0",
+        "pixels": 64,
+        "device": "cpu",
+        "batch": 8,
+        "per_shard": 16,
+    }
+    return PrepareOptions(**(values | changes))
+
+
+def run(options: PrepareOptions) -> Prepared:
+    return prepare(options, lambda _: None)
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def test_features_are_those_of_the_backbone(tmp_path: Path) -> None:
+    done = run(small(tmp_path / "a"))
+    backbone = load_backbone("efficientnet-lite0", pixels=64, device="cpu")
+    for row in (0, 17, 39):
+        image = done.reading.records[row].image.load()
+        pixels = torch.from_numpy(np.array(image.resize((64, 64), 3)))[None]
+        expected = backbone(pixels)[0].numpy()
+        assert np.abs(done.store[row] - expected).max() < 0.02  # float16 of numbers up to 6
+    assert [record.id for record in done.store.records[:2]] == [
+        "shapes-0-000000",
+        "shapes-0-000001",
+    ]
+    assert all(len(record.captions) == 5 for record in done.store.records)
+    assert done.store.records[0].facts is not None
+
+
+def test_progress_counts_up_to_the_end(tmp_path: Path) -> None:
+    seen: list[Progress] = []
+    prepare(small(tmp_path / "a", 20), seen.append)
+    assert [p.done for p in seen] == [0, 8, 16, 20]
+    assert {p.total for p in seen} == {20}
+
+
+def test_a_cut_off_run_goes_on_and_ends_the_same(tmp_path: Path) -> None:
+    run(small(tmp_path / "whole"))
+
+    def stop(progress: Progress) -> None:
+        if progress.done >= 24:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        prepare(small(tmp_path / "cut"), stop)
+    assert "index.json" not in files(tmp_path / "cut")
+    again = run(small(tmp_path / "cut"))
+    assert again.resumed == 16
+    assert files(tmp_path / "cut") == files(tmp_path / "whole")
+    third = run(small(tmp_path / "cut"))
+    assert third.resumed == 40
+    assert files(tmp_path / "cut") == files(tmp_path / "whole")
+
+
+def test_workers_do_not_change_a_byte(tmp_path: Path) -> None:
+    run(small(tmp_path / "one", workers=1))
+    run(small(tmp_path / "eight", workers=8))
+    assert files(tmp_path / "one") == files(tmp_path / "eight")
+
+
+def test_900_good_files_and_100_bad_ones(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bad = make_folder(tmp_path / "photos", good=900, bad_of_each=10)
+    out = tmp_path / "out"
+    code = main(["prepare", "folder", str(tmp_path / "photos"), "--out", str(out), *SMALL])
+    assert code == 3
+    store = FeatureStore(out)
+    assert len(store) == 900
+    errors = [json.loads(line) for line in (out / "errors.jsonl").read_text().splitlines()]
+    assert {Path(error["where"]).name for error in errors} == set(bad)
+    assert len(errors) == 100
+    reasons: dict[str, set[str]] = {}
+    for error in errors:
+        assert error["hint"]
+        reasons.setdefault(bad[Path(error["where"]).name], set()).add(error["why"])
+    assert set(reasons) == set(WAYS)
+    assert not {Path(record.image).name for record in store.records} & set(bad)
+    printed = capsys.readouterr()
+    assert "100 could not be used" in printed.err
+    assert str(out / "errors.jsonl") in printed.err
+
+
+def test_a_bad_picture_moves_no_other(tmp_path: Path) -> None:
+    """Features of the good files are the same with and without bad ones among them."""
+    make_folder(tmp_path / "photos", good=30, bad_of_each=1)
+    options = small(tmp_path / "a", reader="folder", source=str(tmp_path / "photos"), batch=16)
+    done = run(options)
+    for record, row in zip(done.store.records, range(len(done.store)), strict=True):
+        alone = tmp_path / "alone" / record.id
+        alone.mkdir(parents=True)
+        (alone / "x.jpg").write_bytes(Path(record.image).read_bytes())
+        if row in (0, 13, 29):
+            single = run(small(alone / "out", reader="folder", source=str(alone)))
+            difference = np.abs(single.store[0] - done.store[row].astype(np.float32)).max()
+            assert difference < 0.02
+
+
+def test_bad_rows_stop_or_are_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "photos").mkdir()
+    (tmp_path / "photos" / "a.jpg").write_bytes(jpeg(1))
+    table = tmp_path / "captions.csv"
+    table.write_text("image,caption\nphotos/a.jpg,a square\nphotos/b.jpg,a ghost\n")
+    words = ["prepare", "table", str(table), "--out", str(tmp_path / "out"), *SMALL]
+    assert main(words) == 1
+    assert "row 3 (line 3): the image 'photos/b.jpg' is not in" in capsys.readouterr().err
+    assert not (tmp_path / "out" / "index.json").exists()
+    assert main([*words, "--skip-bad"]) == 3
+    assert len(FeatureStore(tmp_path / "out")) == 1
+    (line,) = (tmp_path / "out" / "errors.jsonl").read_text().splitlines()
+    assert "photos/b.jpg" in line
+
+
+def test_a_dry_run_counts_and_writes_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    code = main(["prepare", "shapes", "200", "--out", str(out), "--dry-run", *SMALL])
+    assert code == 0
+    printed = capsys.readouterr().out
+    assert "200 (train 160, val 20, test 20)" in printed
+    assert "1,000" in printed
+    assert "images/s here" in printed
+    assert not out.exists()
+    found = survey(small(out, 200))
+    assert found.gigabytes == pytest.approx(200 * 4 * 1280 * 2 / 1e9)
+
+
+def test_two_runs_cannot_share_a_folder(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    code = (
+        "import fcntl, os, sys\n"
+        "fd = os.open(sys.argv[1], os.O_RDONLY)\n"
+        "fcntl.flock(fd, fcntl.LOCK_EX); print('held', flush=True); sys.stdin.read()"
+    )
+    command = [sys.executable, "-c", code, str(out)]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "held\n"
+        with pytest.raises(StoreError, match="another run is writing to this folder"):
+            run(small(out))
+        holder.communicate("")
+    assert len(run(small(out)).store) == 40
+
+
+def test_a_full_disk_is_said_before_the_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("naic.tasks.prepare._free_bytes", lambda _: 1000)
+    with pytest.raises(StoreError, match=r"needs 0\.0 GB more, and 0\.0 GB are free"):
+        run(small(tmp_path / "a"))
+
+
+def test_a_disk_that_fills_up_loses_no_finished_shard(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fsync, calls = os.fsync, iter(range(100))
+
+    def failing(descriptor: int) -> None:
+        if next(calls) == 6:  # the second shard: each file is synced, then its folder
+            raise OSError(28, "No space left on device")
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", failing)
+    with pytest.raises(StoreError, match="the disk is full"):
+        run(small(tmp_path / "a"))
+    monkeypatch.undo()
+    assert run(small(tmp_path / "a")).resumed >= 16
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"batch": 7}, "7 does not divide --per-shard 16"),
+        ({"batch": 0}, "does not divide"),
+        ({"pixels": 5}, "5 is out of range"),
+        ({"workers": -1}, "is negative"),
+    ],
+)
+def test_options_that_cannot_be(changes: dict[str, Any], message: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=message):
+        small(tmp_path, **changes)
+
+
+def test_the_folder_must_be_named() -> None:
+    with pytest.raises(ConfigError, match="--out: is missing"):
+        run(small(None))
+
+
+def test_a_config_file_fills_in_what_is_not_typed(tmp_path: Path) -> None:
+    config = tmp_path / "c.toml"
+    config.write_text('reader = "shapes"\nsource = "9"\npixels = 32\nbackbone = "no-such"\n')
+    out = tmp_path / "out"
+    words = ["prepare", "--config", str(config), "--out", str(out), "--device", "cpu"]
+    assert main(words) == 1  # the backbone of the file was used
+    assert main([*words, "--backbone", "efficientnet-lite0"]) == 0
+    assert FeatureStore(out).index["images"] == 9
+
+
+@pytest.mark.gpu
+def test_the_gpu_gives_the_same_features(tmp_path: Path) -> None:
+    cpu = run(small(tmp_path / "cpu")).store
+    gpu = run(small(tmp_path / "gpu", device="cuda")).store
+    difference = max(np.abs(cpu[i].astype(np.float32) - gpu[i]).max() for i in range(len(cpu)))
+    assert difference < 0.05
