@@ -1,0 +1,174 @@
+"""Telling from the first bytes what a file is, whatever its name says."""
+
+from typing import NamedTuple
+
+try:  # Pillow 11.3 brought AVIF, and a build without libavif still has the module
+    from PIL.AvifImagePlugin import SUPPORTED
+except ImportError:
+    SUPPORTED = False
+HAS_AVIF: bool = SUPPORTED
+
+_OPENED = """
+    .jpg .jpeg .jpe .jfif .mpo .png .apng .webp .gif .bmp .dib .tif .tiff
+    .ppm .pgm .pbm .pnm .pfm
+"""
+_AVIF = ".avif .avifs"
+_REFUSED = """
+    .heic .heif .hif .jp2 .j2k .jpf .jpx .jxl .jxr .tga .pcx .qoi .pam .dds .exr .hdr .dcm
+    .svg .svgz .emf .wmf .eps .ps .ai .pdf .djvu .psd .psb .xcf .kra .ico .cur .icns
+    .raw .dng .cr2 .cr3 .crw .nef .nrw .arw .srf .sr2 .orf .rw2 .raf .pef .srw .x3f .3fr .iiq .mrw
+"""
+IMAGE_SUFFIXES = frozenset(_OPENED.split() + (_AVIF.split() if HAS_AVIF else []))
+# Pictures that people do have and that we refuse with a word of advice. A folder reader reports
+# them, rather than passing over them as it does over other files.
+UNSUPPORTED_SUFFIXES = frozenset(_REFUSED.split() + ([] if HAS_AVIF else _AVIF.split()))
+
+_CONVERT = "Convert it to JPEG or PNG."
+_EXPORT = "Export it as JPEG or PNG."
+_NOT_A_PICTURE = "Name a picture file, such as a JPEG or a PNG."
+_AGAIN = "Copy or download it again."
+_DOWNLOAD = "Download the picture itself; open the file in a text editor to see what was sent."
+
+
+class Unsupported(NamedTuple):
+    """What the bytes seem to be instead of a picture we open, and what to do about it."""
+
+    kind: str
+    hint: str
+
+
+_KNOWN = (
+    (b"\xff\xd8", "JPEG"),
+    (b"\x89PNG\r\n\x1a\n", "PNG"),
+    (b"GIF87a", "GIF"),
+    (b"GIF89a", "GIF"),
+    (b"II*\0", "TIFF"),
+    (b"MM\0*", "TIFF"),
+    (b"II+\0", "TIFF"),
+    (b"MM\0+", "TIFF"),
+)
+_FOREIGN: tuple[tuple[int, bytes, str, str], ...] = (
+    (0, b"%PDF", "a PDF document", _EXPORT),
+    (0, b"%!PS", "a PostScript or EPS drawing", _EXPORT),
+    (0, b"\xc5\xd0\xd3\xc6", "a PostScript or EPS drawing", _EXPORT),
+    (0, b"8BPS", "a Photoshop document", _EXPORT),
+    (0, b"gimp xcf", "a GIMP document", _EXPORT),
+    (0, b"\0\0\x01\0", "a Windows icon", _CONVERT),
+    (0, b"\0\0\x02\0", "a Windows cursor", _CONVERT),
+    (0, b"icns", "a macOS icon", _CONVERT),
+    (0, b"\0\0\0\x0cjP  ", "a JPEG 2000 picture", _CONVERT),
+    (0, b"\xff\x4f\xff\x51", "a JPEG 2000 picture", _CONVERT),
+    (0, b"\0\0\0\x0cJXL ", "a JPEG XL picture", _CONVERT),
+    (0, b"\xff\x0a", "a JPEG XL picture", _CONVERT),
+    (0, b"II\xbc", "a JPEG XR picture", _CONVERT),
+    (0, b"IIRO", "a camera RAW file", _EXPORT),
+    (0, b"IIRS", "a camera RAW file", _EXPORT),
+    (0, b"MMOR", "a camera RAW file", _EXPORT),
+    (0, b"IIU\0", "a camera RAW file", _EXPORT),
+    (0, b"FUJIFILMCCD-RAW", "a camera RAW file", _EXPORT),
+    (0, b"FOVb", "a camera RAW file", _EXPORT),
+    (0, b"\0MRM", "a camera RAW file", _EXPORT),
+    (0, b"II\x1a\0\0\0HEAPCCDR", "a camera RAW file", _EXPORT),
+    (8, b"CR\x02", "a camera RAW file", _EXPORT),
+    (0, b"v/1\x01", "an OpenEXR picture", _CONVERT),
+    (0, b"#?RADIANCE", "a Radiance HDR picture", _CONVERT),
+    (0, b"DDS ", "a DirectDraw texture", _CONVERT),
+    (0, b"qoif", "a QOI picture", _CONVERT),
+    (0, b"P7\n", "a PAM picture", _CONVERT),
+    (0, b"PF\n", "a colour PFM picture", _CONVERT),
+    (0, b"\x8aMNG", "an MNG animation", _CONVERT),
+    (0, b"AT&TFORM", "a DjVu document", _EXPORT),
+    (0, b"\xd7\xcd\xc6\x9a", "a Windows metafile", _EXPORT),
+    (40, b" EMF", "a Windows metafile", _EXPORT),
+    (128, b"DICM", "a DICOM medical image", _EXPORT),
+    (0, b"SIMPLE  =", "a FITS astronomical image", _EXPORT),
+    (0, b"\0\x05\x16\x07", "macOS metadata that goes with a file, not the file", "Delete it."),
+    (0, b"version https://git-lfs", "a Git LFS pointer, not the file", "Run `git lfs pull`."),
+    (0, b"PK\x03\x04", "a ZIP archive or an office document", "Unpack it first."),
+    (0, b"\x1f\x8b", "a gzip archive", "Unpack it first."),
+    (0, b"BZh", "a bzip2 archive", "Unpack it first."),
+    (0, b"\xfd7zXZ", "an xz archive", "Unpack it first."),
+    (0, b"7z\xbc\xaf\x27\x1c", "a 7z archive", "Unpack it first."),
+    (0, b"Rar!", "a RAR archive", "Unpack it first."),
+    (257, b"ustar", "a tar archive", "Unpack it first."),
+    (0, b"\x1aE\xdf\xa3", "a Matroska or WebM video", "Extract a frame as JPEG or PNG."),
+    (0, b"FLV\x01", "a Flash video", "Extract a frame as JPEG or PNG."),
+    (0, b"\0\0\x01\xba", "an MPEG video", "Extract a frame as JPEG or PNG."),
+    (0, b"\0\0\x01\xb3", "an MPEG video", "Extract a frame as JPEG or PNG."),
+    (4, b"moov", "a QuickTime video", "Extract a frame as JPEG or PNG."),
+    (0, b"OggS", "an Ogg sound or video file", _NOT_A_PICTURE),
+    (0, b"ID3", "an MP3 sound file", _NOT_A_PICTURE),
+    (0, b"fLaC", "a FLAC sound file", _NOT_A_PICTURE),
+    (0, b"\x93NUMPY", "a NumPy array", "Save the array as PNG."),
+    (0, b"\x89HDF", "an HDF5 file", _NOT_A_PICTURE),
+    (0, b"SQLite format", "an SQLite database", _NOT_A_PICTURE),
+    (0, b"\x7fELF", "a program", _NOT_A_PICTURE),
+    (0, b"MZ", "a program", _NOT_A_PICTURE),
+)
+_HEIF_BRANDS = {b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"mif1", b"msf1", b"mif2"}
+
+
+def sniff(data: bytes) -> str | Unsupported:
+    """The name of a format we open, or what the bytes are instead."""
+    for offset, magic, kind, hint in _FOREIGN:
+        if data.startswith(magic, offset):
+            return Unsupported(kind, hint)
+    for magic, name in _KNOWN:
+        if data.startswith(magic):
+            return name
+    if data[4:8] == b"ftyp":
+        return _sniff_iso_media(data)
+    if data[:4] == b"RIFF":
+        if data[8:12] == b"WEBP":
+            return "WEBP"
+        return Unsupported("a RIFF sound or video file", "Extract a frame as JPEG or PNG.")
+    if data[:2] == b"BM" and len(data) > 18 and data[14] in {12, 16, 40, 52, 56, 64, 108, 124}:
+        return "BMP"
+    if data[:2] in {b"P1", b"P2", b"P3", b"P4", b"P5", b"P6", b"Pf"} and data[2:3].isspace():
+        return "PPM"
+    return _sniff_text(data)
+
+
+def _sniff_iso_media(data: bytes) -> str | Unsupported:
+    """AVIF, HEIC, Canon RAW and MP4 share a container and differ by the brands they list."""
+    end = min(int.from_bytes(data[:4]), 256)
+    brands = {data[8:12]} | {data[i : i + 4] for i in range(16, end, 4)}
+    if brands & {b"avif", b"avis"}:
+        return "AVIF" if HAS_AVIF else Unsupported("an AVIF picture", _CONVERT)
+    if brands & _HEIF_BRANDS:
+        return Unsupported("an HEIC picture", f"{_CONVERT} On the phone: Camera, Formats, JPEG.")
+    if b"crx " in brands:
+        return Unsupported("a camera RAW file", _EXPORT)
+    return Unsupported("an MP4 or QuickTime video", "Extract a frame as JPEG or PNG.")
+
+
+def _sniff_text(data: bytes) -> Unsupported:
+    head = data[:4096]
+    if not head.strip(b"\0"):
+        return Unsupported("a file full of zeros", _AGAIN)
+    for mark, codec in ((b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16")):
+        if head.startswith(mark):
+            head = head.decode(codec, "replace").encode()
+    text = head.removeprefix(b"\xef\xbb\xbf").lstrip().lower()
+    if b"<svg" in text:
+        return Unsupported("an SVG drawing", _EXPORT)
+    if text.startswith((b"<!doctype html", b"<html", b"<head", b"<body")) or b"<html" in text[:512]:
+        return Unsupported("a web page saved under a picture's name", _DOWNLOAD)
+    if text.startswith((b"<?xml", b"<error")):
+        return Unsupported("an XML document, perhaps a server's error message", _DOWNLOAD)
+    if text.startswith((b"{", b"[")) and _is_text(text):
+        return Unsupported("a JSON text, perhaps a server's error message", _DOWNLOAD)
+    if _is_text(text):
+        return Unsupported("plain text", _DOWNLOAD)
+    return Unsupported("data of an unknown kind", _CONVERT)
+
+
+def _is_text(head: bytes) -> bool:
+    """No control characters but white space, and valid UTF-8."""
+    if any(byte < 32 and byte not in b"\t\n\r\f\x1b" for byte in head):
+        return False
+    try:
+        head.decode()
+    except UnicodeDecodeError as error:
+        return error.start > 4000  # the head was cut within a character
+    return True
