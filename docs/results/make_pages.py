@@ -32,8 +32,8 @@ def speed(title: str, run: dict[str, Any]) -> str:
 | forward pass alone on ready tensors, after | {after:,.1f} |
 | **ratio** of `prepare` to the mean of the other two | **{run["ratio"]:.3f}** |
 
-Decoding alone runs at {run["decode_alone_images_per_second"]:,.0f} images/s on the same cores, which is
-what the ratio cannot have back. Reading the records beforehand is not in the rate; with
+Decoding alone runs at {run["decode_alone_images_per_second"]:,.0f} images/s on the same cores:
+the ratio cannot have that back. Reading the records beforehand is not in the rate; with
 it the whole command took {run["prepare_seconds_with_reading"]:.0f} s.
 """
 
@@ -78,8 +78,8 @@ def start(run: dict[str, Any]) -> str:
     """The command line's own weight."""
     return f"""## Start
 
-`naic --help` takes {run["help_cpu_seconds"]:.3f} s of CPU time; neither it nor `import naic` imports
-torch (`tests/cli/test_main.py`).
+`naic --help` takes {run["help_cpu_seconds"]:.3f} s of CPU time; neither it nor `import naic`
+imports torch (`tests/cli/test_main.py`).
 """
 
 
