@@ -137,7 +137,7 @@ class EfficientNetLite(nn.Module):
         """uint8 (B, H, W, 3) -> (B, R, 1280), R = ceil(H/32)·ceil(W/32), row by row."""
         x = pixels.permute(0, 3, 1, 2)  # (B, 3, H, W), already channels-last in memory
         x = (x.to(self.stem.weight.dtype) - PIXEL_MEAN) / PIXEL_STD
-        x = self.head(self.blocks(self.stem(x)))  # (B, 1280, h, w)
+        x = cast(Tensor, self.head(self.blocks(self.stem(x))))  # (B, 1280, h, w)
         return x.flatten(2).transpose(1, 2)  # (B, h·w, 1280)
 
     def classify(self, pixels: Tensor) -> Tensor:

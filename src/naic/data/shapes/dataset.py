@@ -49,7 +49,8 @@ def write(count: int, seed: int, folder: Path) -> Path:
     """Put scenes on disk as the "table" reader takes them; gives the path of `captions.jsonl`.
 
     `captions.jsonl` has one line for each caption (id, image, caption, split) and is written
-    last: where it is, all it names is there too. `facts.jsonl` has one line for each scene (id, facts).
+    last: where it is, all it names is there too. `facts.jsonl` has one line for each scene
+    (id, facts).
     """
     made = records(count, seed)
     try:

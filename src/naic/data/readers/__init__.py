@@ -1,0 +1,152 @@
+"""Readers of datasets: six formats in, one kind of record out, nothing lost in silence."""
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, get_args
+
+from naic.data.folders import printable
+from naic.data.readers.coco import coco_roots, read_coco
+from naic.data.readers.entries import Checker, Entry
+from naic.data.readers.files import what_is
+from naic.data.readers.flickr8k import flickr8k_roots, read_flickr8k
+from naic.data.readers.folder import read_folder
+from naic.data.readers.karpathy import read_karpathy
+from naic.data.readers.shapes import read_shapes
+from naic.data.readers.table import read_table
+from naic.data.records import Problems, Record
+from naic.data.sources import ImageFinder
+from naic.errors import ConfigError, DataError
+
+ReaderName = Literal["karpathy", "coco", "flickr8k", "table", "folder", "shapes"]
+READER_NAMES: tuple[ReaderName, ...] = get_args(ReaderName)
+
+
+@dataclass
+class Reading:
+    """The records of a source and an account of everything else in it.
+
+    Of the captions the source gave to images, each one is in a record, is `bad_captions` (itself
+    unusable, or of an image left out), or is `other_captions` (of images not asked for).
+    """
+
+    records: list[Record] = field(default_factory=list)
+    images_seen: int = 0  # records + bad_images + other_images
+    captions_seen: int = 0  # captions + bad_captions + other_captions
+    captions: int = 0
+    bad_images: int = 0  # left out: missing, duplicate, no usable caption
+    bad_captions: int = 0
+    bad_rows: int = 0  # rows that could not even be given to an image
+    other_images: int = 0  # in a split that was not asked for, or beyond the limit
+    other_captions: int = 0
+    unlabelled: int = 0  # records without captions
+    splits: Counter[str] = field(default_factory=Counter)  # of the records
+    all_splits: Counter[str] = field(default_factory=Counter)  # of everything in the source
+    ignored: Counter[str] = field(default_factory=Counter)  # files passed over, by suffix
+
+
+def read(
+    reader: str,
+    source: str,
+    *,
+    images: Sequence[Path] = (),
+    problems: Problems,
+    seed: int = 0,
+    splits: Collection[str] | None = None,
+    limit: int | None = None,
+) -> Reading:
+    """Read a whole source into records, in its own order.
+
+    Args:
+        reader: one of READER_NAMES.
+        source: a path; for `shapes` the number of scenes.
+        images: folders or uncompressed tars to search for images, instead of the places that
+            are usual for the format.
+        problems: hears of each thing that cannot be used; may raise it.
+        seed: of the scenes of `shapes`.
+        splits: the splits wanted; None is all. Images of other splits are not looked for.
+        limit: at most so many records, the first usable ones.
+
+    Raises:
+        DataError: the source cannot be read at all, or `problems` raises.
+        ConfigError: an unknown reader or split, or a limit below 1.
+    """
+    if limit is not None and limit < 1:
+        raise ConfigError("limit", f"{limit} is below 1", "Ask for at least one record.")
+    reading = Reading()
+    entries, finder = _open(reader, source, images, problems, seed, reading.ignored)
+    checker = Checker(finder, problems)
+    noted = len(problems.items)
+    for entry in entries:
+        reading.bad_rows += len(problems.items) - noted
+        reading.images_seen += 1
+        reading.captions_seen += len(entry.captions)
+        reading.all_splits[entry.split] += 1
+        wanted = splits is None or entry.split in splits
+        if wanted and (limit is None or len(reading.records) < limit):
+            _take(reading, entry, checker.check(entry))
+        else:
+            checker.pass_over(entry)
+            reading.other_images += 1
+            reading.other_captions += len(entry.captions)
+        noted = len(problems.items)
+    reading.bad_rows += len(problems.items) - noted
+    _refuse_unknown(splits, reading.all_splits)
+    if reading.images_seen == 0 and reading.bad_rows == 0:
+        raise DataError(printable(source), "there is nothing in it", "Check SOURCE.")
+    return reading
+
+
+def _take(reading: Reading, entry: Entry, record: Record | None) -> None:
+    kept = 0 if record is None else len(record.captions)
+    reading.captions += kept
+    reading.bad_captions += len(entry.captions) - kept
+    if record is None:
+        reading.bad_images += 1
+        return
+    reading.records.append(record)
+    reading.splits[record.split] += 1
+    reading.unlabelled += not record.captions
+
+
+def _refuse_unknown(splits: Collection[str] | None, known: Counter[str]) -> None:
+    unknown = sorted(set(splits or ()) - set(known))
+    if not unknown:
+        return
+    named = sorted(printable(split) for split in known if split)
+    hint = f"Splits in the source: {', '.join(named)}." if named else "The source names no split."
+    raise ConfigError("splits", f"there is no split {unknown[0]!r}", hint)
+
+
+def _open(
+    reader: str,
+    source: str,
+    images: Sequence[Path],
+    problems: Problems,
+    seed: int,
+    ignored: Counter[str],
+) -> tuple[Iterator[Entry], ImageFinder | None]:
+    """The entries of a source, and where their images are looked for."""
+    path = Path(source)
+    if reader in ("folder", "shapes") and images:
+        why = f"the reader {reader!r} has its images already"
+        raise ConfigError("images", why, "Leave out --images.")
+    if reader not in ("folder", "shapes") and what_is(path) == "missing":
+        raise DataError(printable(source), "there is no such file or folder", "Check the path.")
+    match reader:
+        case "karpathy":
+            return read_karpathy(path, problems), ImageFinder(images or [path.parent])
+        case "coco":
+            return read_coco(path, problems), ImageFinder(images or coco_roots(path))
+        case "flickr8k":
+            return read_flickr8k(path, problems), ImageFinder(images or flickr8k_roots(path))
+        case "table":
+            return read_table(path, problems), ImageFinder(images or [path.parent])
+        case "folder":
+            return read_folder(path, problems, ignored), None
+        case "shapes":
+            return read_shapes(source, seed), None
+        case _:
+            hint = f"Readers: {', '.join(READER_NAMES)}."
+            raise ConfigError("reader", f"there is no reader {reader!r}", hint)

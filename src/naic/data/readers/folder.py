@@ -1,0 +1,125 @@
+"""A folder of pictures, with or without captions in `.txt` files beside them."""
+
+import os
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+from naic.data.folders import printable, walk
+from naic.data.readers.entries import Entry, short_names, without_suffix
+from naic.data.readers.files import read_text, what_is
+from naic.data.records import Problems
+from naic.data.sources import FileImage
+from naic.errors import DataError
+from naic.images import IMAGE_SUFFIXES, UNSUPPORTED_SUFFIXES
+
+_SIDECAR = ".txt"
+_PICTURES = IMAGE_SUFFIXES | UNSUPPORTED_SUFFIXES  # the latter fail by name when opened
+
+
+def read_folder(source: Path, problems: Problems, ignored: Counter[str]) -> Iterator[Entry]:
+    """Entries of a folder and its sub-folders, sorted by path.
+
+    The id is the relative path without its suffix. `a.txt` holds the captions of `a.jpg`, one a
+    line; a picture without one is unlabelled. Other files are counted in `ignored` by suffix.
+    """
+    pictures, sidecars = _look_through(source, problems, ignored)
+    if not pictures:
+        hint = f"Pictures are known by their suffix: {', '.join(sorted(IMAGE_SUFFIXES))}."
+        raise DataError(printable(str(source)), "there is no picture in it", hint)
+    owners: dict[str, list[str]] = {}
+    for picture in pictures:
+        owners.setdefault(without_suffix(picture), []).append(picture)
+    _place_lonely_sidecars(owners, sidecars, problems, ignored)
+    for picture, id_ in short_names(pictures).items():
+        sidecar = sidecars.get(without_suffix(picture))
+        captions: list[tuple[str, object]] | None = []
+        if sidecar is not None and len(owners[without_suffix(picture)]) > 1:
+            others = " and ".join(printable(name) for name in owners[without_suffix(picture)])
+            why = f"its captions in {printable(sidecar)} could be those of {others}"
+            problems.add(printable(picture), why, "Rename the pictures or remove one.")
+            continue
+        if sidecar is not None:
+            captions = _captions(source, sidecar, problems)
+        if captions is not None:
+            image = FileImage(Path(source, picture))
+            yield Entry(printable(picture), printable(id_), (), captions, image=image)
+
+
+def _look_through(
+    source: Path, problems: Problems, ignored: Counter[str]
+) -> tuple[list[str], dict[str, str]]:
+    """The relative paths of the pictures, and of the sidecars by their path without suffix."""
+    found = what_is(source)
+    if found != "folder":
+        why = "there is no such folder" if found == "missing" else "it is not a folder"
+        raise DataError(printable(str(source)), why, "Give the path of a folder of pictures.")
+
+    def failed(folder: str, error: OSError) -> None:
+        why = f"the folder cannot be listed ({error.strerror or error})"
+        problems.add(printable(folder), why, "Check its permissions.")
+
+    pictures: list[str] = []
+    sidecars: dict[str, str] = {}
+    for folder, files in walk(str(source), failed):
+        inside = os.path.relpath(folder, source)
+        if not files and _suffix(inside) in _PICTURES:
+            pictures.append(inside)  # an empty folder called x.jpg fails by name when opened
+        for file in files:
+            name = file if inside == "." else f"{inside}/{file}"
+            suffix = _suffix(file)
+            if file.startswith("."):
+                ignored["hidden"] += 1
+            elif suffix in _PICTURES:
+                pictures.append(name)
+            elif suffix == _SIDECAR:
+                first = sidecars.setdefault(without_suffix(name), name)
+                if first != name:
+                    why = f"{printable(first)} has the captions of the same picture"
+                    problems.add(printable(name), why, "Keep one of the two files.")
+            else:
+                ignored[printable(suffix) or "no suffix"] += 1
+    return sorted(pictures, key=lambda name: name.split("/")), sidecars
+
+
+def _suffix(name: str) -> str:
+    return os.path.splitext(name)[1].lower()  # noqa: PTH122
+
+
+def _place_lonely_sidecars(
+    owners: dict[str, list[str]],
+    sidecars: dict[str, str],
+    problems: Problems,
+    ignored: Counter[str],
+) -> None:
+    """A `.txt` without a picture is a problem only where other `.txt` files have theirs.
+
+    Elsewhere it is a licence or a note, and merely counted.
+    """
+    in_use = {os.path.dirname(stem) for stem in sidecars if stem in owners}  # noqa: PTH120
+    for stem, sidecar in sorted(sidecars.items()):
+        if stem in owners:
+            continue
+        if os.path.dirname(stem) in in_use:  # noqa: PTH120
+            why = "there is no picture for these captions"
+            problems.add(printable(sidecar), why, "Add the picture, or move this file away.")
+        else:
+            ignored[_SIDECAR] += 1
+
+
+def _captions(source: Path, sidecar: str, problems: Problems) -> list[tuple[str, object]] | None:
+    """The captions of a sidecar with their lines; None, and a problem, if it cannot be read."""
+    name, path = printable(sidecar), Path(source, sidecar)
+    if what_is(path) not in ("file", "missing"):  # reading a pipe would wait for ever
+        problems.add(name, "it is not a regular file", "Replace it by a text file.")
+        return None
+    try:
+        text = read_text(path)
+    except DataError as error:
+        problems.add(name, error.why, error.hint)
+        return None
+    lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    captions: list[tuple[str, object]] = [
+        (f"{name}, line {number}", line) for number, line in enumerate(lines, 1) if line.strip()
+    ]
+    return captions or [(name, "")]

@@ -1,0 +1,223 @@
+"""Where pictures lie: files and members of tars, and the finder that looks them up by name.
+
+One rule keeps a foreign annotation file harmless: a picture is only ever taken from beneath a
+root the user named. Names with `..`, and absolute paths that lead elsewhere, are reduced to
+their base name and looked for inside the roots.
+"""
+
+import os
+import stat
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from PIL.Image import Image
+
+from naic.data.folders import Folder, printable, spellings, walk
+from naic.data.tars import TarMember, index_tar
+from naic.errors import DataError, ImageError
+from naic.images import MAX_BYTES, open_image
+
+
+@dataclass(frozen=True, slots=True)
+class FileImage:
+    """A picture in a file of its own."""
+
+    path: Path
+
+    @property
+    def name(self) -> str:
+        """The path."""
+        return printable(str(self.path))
+
+    def load(self, at_least: int | None = None) -> Image:
+        """The picture, upright and RGB; raises ImageError."""
+        return open_image(self.path, name=self.name, at_least=at_least)
+
+
+@dataclass(frozen=True, slots=True)
+class TarImage:
+    """A picture inside an uncompressed tar, read by its offset without unpacking anything."""
+
+    archive: Path
+    member: str
+    offset: int
+    size: int
+
+    @property
+    def name(self) -> str:
+        """The archive and the member, `photos.tar:a/b.jpg`."""
+        return printable(f"{self.archive}:{self.member}")
+
+    def load(self, at_least: int | None = None) -> Image:
+        """The picture, upright and RGB; raises ImageError.
+
+        Each call opens the archive anew: threads and processes share no file position.
+        """
+        if self.size > MAX_BYTES:
+            why = f"it has {self.size:,} bytes, more than {MAX_BYTES:,}"
+            raise ImageError(self.name, why, "Check that it is a picture.")
+        try:
+            with self.archive.open("rb", buffering=0) as file:
+                data = os.pread(file.fileno(), self.size, self.offset)
+        except OSError as error:
+            why = f"the archive cannot be read ({error.strerror or error})"
+            raise ImageError(self.name, why, "Check that the tar is still there.") from error
+        if len(data) < self.size:
+            why = f"the archive ends after {len(data)} of the picture's {self.size} bytes"
+            raise ImageError(self.name, why, "The tar changed or was cut; copy it again.")
+        return open_image(data, name=self.name, at_least=at_least)
+
+
+class _FolderRoot:
+    def __init__(self, path: Path) -> None:
+        self.path = os.path.abspath(path)  # noqa: PTH100  # textual on purpose: links stay
+        self.parts = [part for part in self.path.split("/") if part]
+        self.name = self.parts[-1] if self.parts else ""
+        self._top = Folder(self.path)
+        self._by_base: dict[str, list[str]] | None = None
+
+    def _folder(self, parts: Sequence[str]) -> Folder | None:
+        folder = self._top
+        for part in parts:
+            inner = folder.folder(part)
+            if inner is None:
+                return None
+            folder = inner
+        return folder
+
+    def has(self, folders: Sequence[str]) -> bool:
+        """Whether there is such a sub-folder."""
+        return self._folder(folders) is not None
+
+    def at(self, parts: Sequence[str]) -> FileImage | None:
+        folder = self._folder(parts[:-1])
+        path = None if folder is None else folder.file(parts[-1])
+        return None if path is None else FileImage(path)
+
+    def named(self, base: str) -> list[FileImage]:
+        """All files of that name, in whatever sub-folder."""
+        if self._by_base is None:
+            self._by_base = {}
+            for folder, files in walk(self.path, lambda *_: None):
+                for file in files:
+                    for name in spellings(file):
+                        self._by_base.setdefault(name, []).append(os.path.join(folder, file))  # noqa: PTH118
+        paths = dict.fromkeys(p for name in spellings(base) for p in self._by_base.get(name, ()))
+        return [FileImage(Path(path)) for path in paths]
+
+
+class _TarRoot:
+    def __init__(self, path: Path) -> None:
+        self.parts = [part for part in os.path.abspath(path).split("/") if part]  # noqa: PTH100
+        self.name = path.stem
+        self._archive = path
+        self._members = index_tar(path)
+        self._by_base: dict[str, list[TarMember]] = {}
+        self._folders = set[str]()
+        for key, member in self._members.items():
+            folder, _, base = key.rpartition("/")
+            self._folders.add(folder)
+            self._by_base.setdefault(base, []).append(member)
+
+    def has(self, folders: Sequence[str]) -> bool:
+        """Whether files of the tar lie in that very folder."""
+        return "/".join(folders) in self._folders
+
+    def at(self, parts: Sequence[str]) -> TarImage | None:
+        member = self._members.get("/".join(parts))
+        return None if member is None else TarImage(self._archive, *member)
+
+    def named(self, base: str) -> list[TarImage]:
+        """All members of that name, in whatever folder of the tar."""
+        return [TarImage(self._archive, *member) for member in self._by_base.get(base, ())]
+
+
+class ImageFinder:
+    """Finds pictures by name under some roots: folders or uncompressed tars.
+
+    Tars are indexed at once, folders when first needed, each one time. A wrong picture is worse
+    than none: a name that fits several is an error wherever they lie (roots have no precedence),
+    and where the folder that a name speaks of exists, no namesake from elsewhere is taken.
+    """
+
+    def __init__(self, roots: Sequence[Path]) -> None:
+        self.roots = tuple(roots)
+        self._roots = [_open_root(root) for root in dict.fromkeys(self.roots)]
+
+    def find(self, *candidates: str) -> FileImage | TarImage | None:
+        """The picture with one of these names, the likeliest name first.
+
+        Each name is tried as a path relative to the roots (or to a root's parent, if it starts
+        with the root's own name), then as a base name in any sub-folder.
+
+        Raises:
+            DataError: a name fits several different pictures.
+        """
+        names = [*candidates, *(n.replace("\\", "/") for n in candidates if "\\" in n)]
+        bases: dict[str, bool] = {}  # whether some name puts it into a folder that exists
+        for name in names:
+            parts = [part for part in name.split("/") if part not in ("", ".")]
+            if name.startswith("/"):
+                places = self._absolute(name)
+            else:
+                places = [] if ".." in parts else self._relative(parts)
+            hits = [hit for root, inside in places if (hit := root.at(inside))]
+            if hits:
+                return _only(name, hits)
+            if parts:
+                placed = len(parts) > 1 and any(root.has(inside[:-1]) for root, inside in places)
+                bases[parts[-1]] = placed or bases.get(parts[-1], False)
+        for base in (base for base, placed in bases.items() if not placed):
+            hits = [hit for root in self._roots for hit in root.named(base)]
+            if hits:
+                return _only(base, hits)
+        return None
+
+    def _relative(self, parts: list[str]) -> list[tuple[_FolderRoot | _TarRoot, list[str]]]:
+        """Where each root would have the path: beneath it, or it is the path's first folder."""
+        places = [(root, parts) for root in self._roots] if parts else []
+        if len(parts) > 1:
+            places += [(root, parts[1:]) for root in self._roots if root.name == parts[0]]
+        return places
+
+    def _absolute(self, name: str) -> list[tuple[_FolderRoot | _TarRoot, list[str]]]:
+        """Where an absolute path leads into a root; elsewhere we do not follow it."""
+        parts = [part for part in os.path.normpath(name).split("/") if part]
+        return [
+            (root, parts[len(root.parts) :])
+            for root in self._roots
+            if parts[: len(root.parts)] == root.parts and len(parts) > len(root.parts)
+        ]
+
+
+def _open_root(root: Path) -> _FolderRoot | _TarRoot:
+    try:
+        mode = root.stat().st_mode
+    except (OSError, ValueError) as error:
+        why = "there is no such folder or tar of images"
+        if isinstance(error, PermissionError):
+            why = "permission denied"
+        raise DataError(printable(str(root)), why, "Check the path given to --images.") from error
+    if stat.S_ISDIR(mode):
+        return _FolderRoot(root)
+    if stat.S_ISREG(mode):
+        return _TarRoot(root)
+    why = "it is neither a folder nor a file"
+    raise DataError(printable(str(root)), why, "Give --images a folder or an uncompressed tar.")
+
+
+def _only(name: str, hits: Sequence[FileImage | TarImage]) -> FileImage | TarImage:
+    """The one picture among the hits; the same file reached by two ways counts once."""
+    if len(hits) > 1:
+        different = {
+            hit.path.resolve()
+            if isinstance(hit, FileImage)
+            else (hit.archive.resolve(), hit.offset)
+            for hit in hits
+        }
+        if len(different) > 1:
+            why = f"the name fits {len(different)} pictures, {hits[0].name} and {hits[1].name}"
+            hint = "Name the picture by a longer path, or pass fewer folders with --images."
+            raise DataError(printable(name), why, hint)
+    return hits[0]

@@ -1,0 +1,193 @@
+import gzip
+import lzma
+from pathlib import Path
+
+import pytest
+
+from naic.data.sources import FileImage
+from naic.errors import DataError
+from tests.data.readers.helpers import (
+    ITEMS,
+    Item,
+    as_items,
+    make_images,
+    read_all,
+    read_skipping,
+    table_text,
+)
+
+
+def write(folder: Path, text: str | bytes, name: str = "table.csv") -> Path:
+    make_images(folder)
+    path = folder / name
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return path
+
+
+def problems_of(path: Path) -> list[tuple[str, str]]:
+    return [(p.where, p.why) for p in read_skipping("table", path)[1].items]
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress, lzma.compress])
+@pytest.mark.parametrize("bom", [b"", b"\xef\xbb\xbf"])
+@pytest.mark.parametrize("newline", ["\r\n", "\n", "\r"])
+def test_csv_as_people_save_it(tmp_path: Path, pack: object, bom: bytes, newline: str) -> None:
+    assert callable(pack)
+    data = bom + table_text().replace("\r\n", newline).encode()
+    name = {bytes: "t.csv", gzip.compress: "t.csv.gz"}.get(pack, "t.CSV.xz")
+    assert as_items(read_all("table", write(tmp_path, pack(data), name))) == list(ITEMS)
+
+
+def test_rows_of_one_image_are_gathered_in_the_order_of_images(tmp_path: Path) -> None:
+    text = 'Caption, Image ,other\n"a\nb",two.jpg,\nc,one.jpg,\nd,./two.jpg,\n\n'
+    reading = read_all("table", write(tmp_path, text))
+    assert as_items(reading) == [Item("two", ("a\nb", "d")), Item("one", ("c",))]
+
+
+def test_row_and_line_numbers_after_quoted_newlines(tmp_path: Path) -> None:
+    text = 'image,caption\none.jpg,"a\nb\nc"\n\ntwo.jpg,\ntwo.jpg,fine\n'
+    assert problems_of(write(tmp_path, text)) == [
+        ("table.csv, row 4 (line 6)", "the caption is empty ('' has no letter or digit)")
+    ]
+
+
+def test_bad_rows_of_a_csv(tmp_path: Path) -> None:
+    rows = [
+        b"image,caption,split,id",
+        b"one.jpg,fine,train,1",
+        b"one.jpg,cut, by a comma,train,1",
+        b"one.jpg,short",
+        b",no image,train,",
+        b"one.jpg,moved,val,1",
+        b"one.jpg,renamed,train,2",
+        b"two.jpg,same id,train,1",
+        b"gone.jpg,no such file,train,3",
+        b"three.jpg,caf\xe9,train,4",
+        b'two.jpg,"quoted" badly,train,5',
+        b'two.jpg,"never closed,train,6',
+        b"two.jpg,swallowed,train,7",
+    ]
+    path = write(tmp_path, b"\n".join(rows))
+    found = problems_of(path)
+    first = "table.csv, row 2"
+    assert {(where, why.partition(" (")[0]) for where, why in found} == {
+        ("table.csv, row 3 (line 3)", "it has 5 cells where the header has 4"),
+        ("table.csv, row 4 (line 4)", "it has 2 cells where the header has 4"),
+        ("table.csv, row 5 (line 5)", "no image is named"),
+        ("table.csv, row 6 (line 6)", f"the image is in split 'val', but in 'train' at {first}"),
+        ("table.csv, row 7 (line 7)", f"the image has the id '2', but '1' at {first}"),
+        ("table.csv, row 8 (line 8)", "the id '1' was already used by table.csv, row 2"),
+        ("table.csv, row 9 (line 9)", f"the image 'gone.jpg' is not in {tmp_path}"),
+        ("table.csv, row 10 (line 10)", "the caption is not valid Unicode"),
+        ("table.csv, row 10 (line 10)", "its caption cannot be used"),
+        ("table.csv, row 11 (line 11)", "line 11 cannot be split into cells"),
+        ("table.csv, row 12 (line 12)", "lines 12-13 cannot be split into cells"),
+    }
+    with pytest.raises(DataError, match=r"row 3 \(line 3\): it has 5 cells"):
+        read_all("table", path)
+
+
+def test_bad_lines_of_json(tmp_path: Path) -> None:
+    deep = "[" * 100_000 + "]" * 100_000
+    rows = [
+        '{"image": "one.jpg", "caption": "fine"}',
+        '{"image": "one.jpg", "caption": ["also", "fine"]}',
+        '{"image": "one.jpg", "captions": "well"}',
+        '{"image": "two.jpg", "captions": []}',
+        '{"image": "three.jpg", "captions": ["ok", 7, null, "?"], "id": 12}',
+        '{"image": "one.jpg", "caption": "broken"',
+        '{"image": "one.jpg"}',
+        '{"image": "one.jpg", "caption": "x", "captions": ["y"]}',
+        '{"image": "one.jpg", "caption": "x", "caption": "y"}',
+        '{"image": ["one.jpg"], "caption": "x"}',
+        '{"image": "one.jpg", "caption": "x", "split": 1}',
+        '{"image": "one.jpg", "caption": "x", "id": true}',
+        '{"image": "one.jpg", "caption": NaN}',
+        f'{{"image": "one.jpg", "caption": {"9" * 5000}}}',
+        '{"image": "one.jpg", "caption": "\\ud800"}',
+        '["one.jpg"]',
+        deep,
+    ]
+    path = write(tmp_path, "\n".join(rows), "t.jsonl")
+    reading, problems = read_skipping("table", path)
+    assert as_items(reading) == [
+        Item("one", ("fine", "also", "fine", "well")),
+        Item("two"),
+        Item("12", ("ok",)),
+    ]
+    whys = [
+        (p.where.removeprefix("t.jsonl, line "), p.why.partition(" (")[0]) for p in problems.items
+    ]
+    assert sorted(whys, key=lambda pair: int(pair[0])) == [
+        ("5", "the caption is not text but a number"),
+        ("5", "the caption is not text but null"),
+        ("5", "the caption is empty"),
+        ("6", "broken JSON at column 41: Expecting ',' delimiter"),
+        ("7", "there is no 'caption'"),
+        ("8", "it has both 'caption' and 'captions'"),
+        ("9", "an object in the JSON has the key 'caption' twice"),
+        ("10", "'image' is a list, not a path"),
+        ("11", "'split' is a number, not a string"),
+        ("12", "'id' is true or false"),
+        ("13", "the caption is not text but a number"),
+        ("14", "the JSON holds a number of too many digits"),
+        ("15", "the caption is not valid Unicode"),
+        ("16", "it is a list where an object is expected"),
+        ("17", "the JSON is nested too deeply"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "why"),
+    [
+        ("t.csv", b"", "the table is empty"),
+        ("t.csv", b"\n\n", "the table is empty"),
+        ("t.csv", b"image,caption\n", "there is nothing in it"),
+        ("t.csv", b"one.jpg,a cat\n", r"no column 'image' \(columns found: 'one.jpg', 'a cat'\)"),
+        ("t.csv", b"image;caption\n", "no column 'image' .columns found: 'image;caption'"),
+        ("t.csv", b"image,text\n", "no column 'caption'"),
+        ("t.csv", b"image,caption,Image\n", "two columns 'image'"),
+        ("t.tsv", b"image,caption\n", "no column 'image'"),
+        ("t.csv", "image,caption\n".encode("utf-16"), "UTF-16"),
+        ("t.csv.gz", gzip.compress(b"image,caption\n")[:-9], "damaged or cut"),
+        ("t.csv.xz", lzma.compress(b"image,caption\n")[:-9], "damaged or cut"),
+        ("t.jsonl", b"\n", "the table is empty"),
+        ("t.parquet", b"PAR1", "a table cannot be .parquet"),
+    ],
+)
+def test_tables_that_cannot_be_read(tmp_path: Path, name: str, data: bytes, why: str) -> None:
+    with pytest.raises(DataError, match=why) as caught:
+        read_skipping("table", write(tmp_path, data, name))
+    assert str(tmp_path / name) == caught.value.what
+    assert caught.value.hint
+
+
+def test_where_images_are_looked_for(tmp_path: Path) -> None:
+    make_images(tmp_path / "photos")
+    make_images(tmp_path / "meta/pictures")
+    path = tmp_path / "meta/t.csv"
+    for image, roots, expected in (
+        ("pictures/one.jpg", (), "meta/pictures/one.jpg"),
+        ("one.jpg", (), "meta/pictures/one.jpg"),
+        ("one.jpg", ("photos",), "photos/one.jpg"),
+        ("pictures/one.jpg", (".",), "meta/pictures/one.jpg"),
+        ("../photos/one.jpg", (".",), "photos/one.jpg"),
+        (f"{tmp_path}/photos/one.jpg", ("photos",), "photos/one.jpg"),
+    ):
+        path.write_text(f"image,caption\n{image},a ball\n")
+        (record,) = read_all("table", path, *(tmp_path / root for root in roots)).records
+        assert record.image == FileImage(tmp_path / expected)
+    # A table leads nowhere that was not named: here only meta is searched.
+    (tmp_path / "photos/only.jpg").touch()
+    for image in ("../photos/only.jpg", f"{tmp_path}/photos/only.jpg"):
+        path.write_text(f"image,caption\n{image},a ball\n")
+        with pytest.raises(DataError, match="--images"):
+            read_all("table", path)
+
+
+def test_a_namesake_is_not_taken_for_a_missing_picture(tmp_path: Path) -> None:
+    make_images(tmp_path / "photos/train")
+    (tmp_path / "photos/val").mkdir()
+    path = write(tmp_path / "meta", "image,caption\nval/one.jpg,a ball\n")
+    with pytest.raises(DataError, match=r"'val/one\.jpg' is not in"):
+        read_all("table", path, tmp_path / "photos")
