@@ -2,7 +2,8 @@
 
 One rule keeps a foreign annotation file harmless: a picture is only ever taken from beneath a
 root the user named. Names with `..`, and absolute paths that lead elsewhere, are reduced to
-their base name and looked for inside the roots.
+their base name and looked for inside the roots. Only a table, which people write themselves, is
+taken at its word.
 """
 
 import os
@@ -141,8 +142,10 @@ class ImageFinder:
     and where the folder that a name speaks of exists, no namesake from elsewhere is taken.
     """
 
-    def __init__(self, roots: Sequence[Path]) -> None:
+    def __init__(self, roots: Sequence[Path], trusted: Path | None = None) -> None:
+        """With `trusted`, a path that leads from there to a file is followed out of the roots."""
         self.roots = tuple(roots)
+        self._trusted = trusted
         self._roots = [_open_root(root) for root in dict.fromkeys(self.roots)]
 
     def find(self, *candidates: str) -> FileImage | TarImage | None:
@@ -165,6 +168,10 @@ class ImageFinder:
             hits = [hit for root, inside in places if (hit := root.at(inside))]
             if hits:
                 return _only(name, hits)
+            if self._trusted is not None and parts:
+                path = Path(os.path.normpath(self._trusted / name))
+                if _exists(path):
+                    return FileImage(path)
             if parts:
                 placed = len(parts) > 1 and any(root.has(inside[:-1]) for root, inside in places)
                 bases[parts[-1]] = placed or bases.get(parts[-1], False)
@@ -205,6 +212,13 @@ def _open_root(root: Path) -> _FolderRoot | _TarRoot:
         return _TarRoot(root)
     why = "it is neither a folder nor a file"
     raise DataError(printable(str(root)), why, "Give --images a folder or an uncompressed tar.")
+
+
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except (OSError, ValueError):  # a name too long, or with a NUL in it
+        return False
 
 
 def _only(name: str, hits: Sequence[FileImage | TarImage]) -> FileImage | TarImage:

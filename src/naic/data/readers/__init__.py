@@ -142,7 +142,8 @@ def _open(
         case "flickr8k":
             return read_flickr8k(path, problems), ImageFinder(images or flickr8k_roots(path))
         case "table":
-            return read_table(path, problems), ImageFinder(images or [path.parent])
+            folder = path.parent
+            return read_table(path, problems), ImageFinder(images or [folder], trusted=folder)
         case "folder":
             return read_folder(path, problems, ignored), None
         case "shapes":

@@ -32,8 +32,7 @@ class Row:
 def read_table(source: Path, problems: Problems) -> Iterator[Entry]:
     """Entries of a table; all rows of one image, wherever they stand, are its captions.
 
-    An image is looked for beneath the roots only, so a path with `..` or an absolute one works
-    where it leads into a root, and has to be allowed with --images where it does not.
+    An image is looked for beneath the roots, then where its path leads from the table's folder.
     """
     suffixes = [suffix.lower() for suffix in source.suffixes]
     suffix = next((s for s in reversed(suffixes) if s not in _PACKED), "")
