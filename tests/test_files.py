@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from naic.errors import StoreError
+from naic.errors import WriteError
 from naic.files import cache_folder, locked, remove_temporaries, write_atomically
 
 
@@ -27,14 +27,14 @@ def test_a_failed_write_leaves_the_old_file(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(StoreError, match=r"a\.json: the disk is full\. Free some space"):
+    with pytest.raises(WriteError, match=r"a\.json: the disk is full\. Free some space"):
         write_atomically(path, b"new")
     assert path.read_bytes() == b"old"
     assert list(tmp_path.iterdir()) == [path]
 
 
 def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match="No such file or directory"):
+    with pytest.raises(WriteError, match="No such file or directory"):
         write_atomically(tmp_path / "gone" / "a.json", b"")
 
 

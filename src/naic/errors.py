@@ -40,6 +40,10 @@ class BackboneError(NaicError):
     """A backbone or its weights that cannot be had."""
 
 
+class WriteError(NaicError):
+    """A file that cannot be written: the disk is full, the folder is not ours."""
+
+
 class ConfigError(NaicError):
     """An option or a config key that is unknown, or a value out of range."""
 

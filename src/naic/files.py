@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from naic.errors import StoreError
+from naic.errors import StoreError, WriteError
 
 TEMPORARY_SUFFIX = ".part"
 
@@ -29,10 +29,10 @@ def write_atomically(path: Path, data: bytes | memoryview) -> None:
     except OSError as error:
         temporary.unlink(missing_ok=True)
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise StoreError(
+            raise WriteError(
                 str(path), "the disk is full", "Free some space and run the same command again."
             ) from error
-        raise StoreError(
+        raise WriteError(
             str(path), f"cannot be written ({error.strerror})", "Check the folder's permissions."
         ) from error
 

@@ -12,7 +12,7 @@ import torch
 from naic.backbones import load_backbone
 from naic.cli.main import main
 from naic.data.features import FeatureStore
-from naic.errors import ConfigError, StoreError
+from naic.errors import ConfigError, StoreError, WriteError
 from naic.tasks.prepare import Prepared, PrepareOptions, Progress, prepare, survey
 from tests.tasks.bad_files import WAYS, jpeg, make_folder
 
@@ -195,7 +195,7 @@ def test_a_disk_that_fills_up_loses_no_finished_shard(
         fsync(descriptor)
 
     monkeypatch.setattr(os, "fsync", failing)
-    with pytest.raises(StoreError, match="the disk is full"):
+    with pytest.raises(WriteError, match="the disk is full"):
         run(small(tmp_path / "a"))
     monkeypatch.undo()
     assert run(small(tmp_path / "a")).resumed >= 16

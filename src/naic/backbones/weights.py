@@ -16,7 +16,7 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from naic.backbones.efficientnet import Conv, EfficientNetLite
-from naic.errors import BackboneError, MissingExtraError, StoreError
+from naic.errors import BackboneError, MissingExtraError, WriteError
 from naic.files import cache_folder, write_atomically
 
 BATCH_NORM_EPSILON = 1e-3  # TensorFlow's value, with which the networks were trained
@@ -46,7 +46,7 @@ def _converted(name: str) -> bytes:
     try:
         cached.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(cached, data)
-    except (OSError, StoreError):
+    except (OSError, WriteError):
         pass  # a cache that cannot be written costs a second next time, no more
     return data
 

@@ -8,7 +8,7 @@ from PIL import Image
 from naic.data.records import ImageSource
 from naic.data.shapes import SceneImage, captions, check, dataset, draw, facts, make_scene, write
 from naic.data.shapes import records as make_records
-from naic.errors import ConfigError, StoreError
+from naic.errors import ConfigError, StoreError, WriteError
 
 
 def test_a_record_has_all_there_is_to_know() -> None:
@@ -80,12 +80,12 @@ def test_a_broken_run_leaves_no_table(tmp_path: Path, monkeypatch: pytest.Monkey
 
     def stop_at_the_third(path: Path, data: bytes) -> None:
         if len(done) == 2:
-            raise StoreError(str(path), "the disk is full")
+            raise WriteError(str(path), "the disk is full")
         done.append(path)
         path.write_bytes(data)
 
     monkeypatch.setattr(dataset, "write_atomically", stop_at_the_third)
-    with pytest.raises(StoreError, match="the disk is full"):
+    with pytest.raises(WriteError, match="the disk is full"):
         write(5, 0, tmp_path)
     assert [path.name for path in done] == ["shapes-0-000000.png", "shapes-0-000001.png"]
     assert not (tmp_path / "captions.jsonl").exists()

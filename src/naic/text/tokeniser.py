@@ -1,0 +1,92 @@
+"""`tokenise`: what the public COCO evaluation makes of a caption, without Java."""
+
+import re
+
+from naic.text.rules import (
+    KEEP_PERIOD,
+    REPLACED,
+    SIGN_LEXER,
+    SPLITS,
+    STARTS_WORD,
+    STRAIGHT,
+    STRAIGHTENED,
+    WORD_LEXER,
+)
+
+# The evaluation's list of punctuation. It names the brackets in capitals, but the tokens are
+# lower-case by then, so "-lrb-" stays: a quirk that every published figure contains.
+_PUNCTUATION = frozenset(["''", "'", "``", "`", ".", "?", "!", ",", ":", "-", "--", "...", ";", ""])
+_SPLIT_WORDS = frozenset(first + second for first, second in SPLITS.items())
+_PLAIN = re.compile(r"[A-Za-z ,\n]*\.?[ \n]*")
+_EASY = re.compile(r"[A-Za-z]+(?=,? |\. *\n)")
+_BEYOND_UTF16 = re.compile("[\U00010000-\U0010ffff]")  # Java sees two halves, and drops both
+
+
+def tokenise(caption: str) -> list[str]:
+    """Cut a caption into lower-case words, exactly as the public evaluation does.
+
+    Almost all captions are plain words with a period at the end, so those take a short way; the
+    rest goes through the rules. Nothing a str can contain raises.
+    """
+    if _PLAIN.fullmatch(caption):
+        words = caption.lower().replace(",", " ").replace(".", " ").split()
+        if _SPLIT_WORDS.isdisjoint(words) and not (
+            words and words[-1] in KEEP_PERIOD and "." in caption
+        ):
+            return words
+    return _lex(caption)
+
+
+def _lex(caption: str) -> list[str]:
+    """The long way: longest match over the rules, from left to right."""
+    text = caption.replace("\n", " ") + "\n\n"  # two signs, for rules that look ahead
+    if not text.isascii():
+        text = _BEYOND_UTF16.sub("\x7f", text)
+    tokens = []
+    place = 0
+    while place < len(text):
+        if text[place].isspace():
+            place += 1
+            continue
+        easy = _EASY.match(text, place)
+        if easy and not _is_hard(word := easy[0].lower(), text[easy.end()]):
+            tokens.append(word)
+            place = easy.end()
+            continue
+        raw = _longest(text, place)
+        place += len(raw) or 1
+        token = _normalise(raw)
+        if token not in _PUNCTUATION:
+            tokens.append(token)
+    return tokens
+
+
+def _is_hard(word: str, following: str) -> bool:
+    """Whether the rules must look at a word of letters alone."""
+    return word in _SPLIT_WORDS or (following == "." and word in KEEP_PERIOD)
+
+
+def _longest(text: str, place: int) -> str:
+    """The token at `place`, as it is written there; empty where no rule knows the sign."""
+    furthest, token = place, ""
+    for rule in WORD_LEXER if STARTS_WORD.match(text, place) else SIGN_LEXER:
+        match = rule.match(text, place)
+        if match and match.end() > furthest:
+            furthest = match.end()
+            token = match[match.lastgroup or 0]
+    return token
+
+
+def _normalise(token: str) -> str:
+    """The token as the evaluation writes it; what it drops becomes a sign of its list."""
+    lowered = token.lower()
+    if lowered in REPLACED:
+        return REPLACED[lowered]
+    if STRAIGHTENED.fullmatch(token):
+        return lowered.replace("&apos;", "'").translate(STRAIGHT)
+    if not token.strip(". \u00a0") or token in ("---", "----"):  # five dashes are kept
+        return ""
+    if not (token.endswith(">") or "/" in token or "@" in token):  # no tag and no address
+        lowered = lowered.replace("(", "-lrb-").replace(")", "-rrb-").replace("&amp;", "&")
+    # A space inside a token ("1 1/2") is made unbreakable, so that joining by spaces keeps it.
+    return lowered.replace("\u00ad", "").replace(" ", "\u00a0")
