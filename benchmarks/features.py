@@ -2,9 +2,9 @@
 
     python benchmarks/features.py --coco $NAIC_COCO --out docs/results/features.json
 
-All in one process, so that their ratio means something: decoding alone, the forward pass alone on
-pictures that are ready in memory, the whole `prepare` (reading the tars, decoding, forward,
-float16, writing and syncing shards), and the forward pass alone again. `--device cuda` for a GPU.
+All in one process, so that their ratio means something: decoding alone; the whole `prepare`
+(reading the tars, decoding, forward, float16, writing and syncing shards); and in slices all along
+it the forward pass alone, on pictures that are ready in memory. `--device cuda` for a GPU.
 """
 
 import argparse
@@ -33,16 +33,36 @@ MEGABYTE = 2**20
 
 @dataclass
 class Watch:
-    """Hears of the progress: times it, and reads the process's memory on the way."""
+    """Hears of the progress: reads the memory, and now and then stops the run to compare.
 
+    The speed of a shared machine drifts, so the forward pass alone is timed in short slices all
+    along the run, while the run's clock stands still: what slows one slows the other. No slice
+    comes within an eighth of a shard's end: the last shard is on the disk by then, so that no
+    writing is hidden in the pause.
+    """
+
+    backbone: Backbone
+    batch: int
+    slice_images: int
+    every: int
     started: float = 0.0
+    paused: float = 0.0
+    alone: list[float] = field(default_factory=list)  # images a second, slice by slice
     resident: dict[int, int] = field(default_factory=dict)  # images done -> MB in use
 
     def __call__(self, progress: Progress) -> None:
         if progress.done == 0:
             self.started = time.perf_counter()
-        if progress.done and progress.done // 1000 > max(self.resident, default=0) // 1000:
-            self.resident[progress.done] = resident_megabytes()
+        if progress.done and progress.done % 1000 < self.batch:
+            self.resident[progress.done // 1000 * 1000] = resident_megabytes()
+        if progress.done % self.every == self.every // 2:
+            before = time.perf_counter()
+            self.alone.append(forward_alone(self.backbone, self.slice_images, self.batch))
+            self.paused += time.perf_counter() - before
+
+    def seconds(self) -> float:
+        """How long the run itself has taken."""
+        return time.perf_counter() - self.started - self.paused
 
 
 def resident_megabytes() -> int:
@@ -54,9 +74,8 @@ def resident_megabytes() -> int:
 def forward_alone(backbone: Backbone, images: int, batch: int) -> float:
     """Images a second through the backbone on ready tensors, after a warm-up."""
     size = (batch, backbone.pixels, backbone.pixels, 3)
-    pictures = [torch.randint(0, 256, size, dtype=torch.uint8) for _ in range(8)]
-    for picture in pictures[:3]:
-        backbone(picture)
+    pictures = [torch.randint(0, 256, size, dtype=torch.uint8) for _ in range(4)]
+    backbone(pictures[0])
     started = time.perf_counter()
     for number in range(images // batch):
         features = backbone(pictures[number % len(pictures)])
@@ -81,13 +100,11 @@ def decode_alone(options: PrepareOptions, images: int, pixels: int) -> float:
     return len(sources) / (time.perf_counter() - started)
 
 
-def whole(options: PrepareOptions) -> tuple[float, float, int, Watch]:
-    """Extract into a throw-away store: images a second, seconds in all, images, memory."""
-    watch = Watch()
+def whole(options: PrepareOptions, watch: Watch) -> tuple[int, float]:
+    """Extract into a throw-away store: how many images, at how many a second."""
     with tempfile.TemporaryDirectory() as folder:
         done = prepare(replace(options, out=Path(folder) / "store"), watch)
-        seconds = time.perf_counter() - watch.started
-        return len(done.store) / seconds, done.seconds, len(done.store), watch
+        return len(done.store), len(done.store) / watch.seconds()
 
 
 def help_seconds(trials: int = 5) -> float:
@@ -104,11 +121,13 @@ def help_seconds(trials: int = 5) -> float:
 def measure(options: PrepareOptions, images: int) -> dict[str, object]:
     """All the figures of one run."""
     backbone = load_backbone(device=options.device)
-    few = min(images, 1024) if options.device == "cpu" else 32 * options.batch
-    decoded = decode_alone(options, few, backbone.pixels)
-    alone = [forward_alone(backbone, few, options.batch)]
-    rate, seconds, done, watch = whole(options)
-    alone.append(forward_alone(backbone, few, options.batch))
+    slice_images = (6 if options.device == "cpu" else 32) * options.batch
+    decoded = decode_alone(options, min(images, 1024), backbone.pixels)
+    watch = Watch(
+        backbone, options.batch, slice_images, every=max(options.per_shard // 2, 2 * options.batch)
+    )
+    done, rate = whole(options, watch)
+    alone = len(watch.alone) / sum(1 / value for value in watch.alone)  # of all slices together
     return {
         "machine": machine(options.device),
         "backbone": backbone.name,
@@ -116,9 +135,9 @@ def measure(options: PrepareOptions, images: int) -> dict[str, object]:
         "images": done,
         "decode_alone_images_per_second": round(decoded, 1),
         "prepare_images_per_second": round(rate, 2),
-        "prepare_seconds_with_reading": round(seconds, 1),
-        "forward_alone_images_per_second": [round(value, 2) for value in alone],
-        "ratio": round(rate / (sum(alone) / len(alone)), 3),
+        "forward_alone_images_per_second": round(alone, 2),
+        "forward_alone_slices": [round(value, 1) for value in watch.alone],
+        "ratio": round(rate / alone, 3),
         "resident_megabytes": {str(k): v for k, v in watch.resident.items()},
         "help_cpu_seconds": round(help_seconds(), 3),
     }
@@ -136,7 +155,7 @@ def main() -> None:
     parser.add_argument("--coco", type=Path, required=True)
     parser.add_argument("--images", type=int, default=8000)
     parser.add_argument("--device", default="cpu")
-    parser.add_argument("--batch", type=int, default=32)
+    parser.add_argument("--batch", type=int, default=16)
     parser.add_argument("--out", type=Path)
     chosen = parser.parse_args()
     options = PrepareOptions(

@@ -12,8 +12,8 @@ from naic.errors import StoreError, WriteError
 TEMPORARY_SUFFIX = ".part"
 
 
-def write_atomically(path: Path, data: bytes | memoryview) -> None:
-    """Write `path` so that after a crash at any moment it is whole, or as it was before.
+def write_atomically(path: Path, *chunks: bytes | memoryview) -> None:
+    """Write the chunks to `path` so that after a crash it is whole, or as it was before.
 
     The bytes go to a neighbour first, are synced, then renamed over `path`; the folder is synced
     too, since without that a power cut may undo the rename.
@@ -21,7 +21,8 @@ def write_atomically(path: Path, data: bytes | memoryview) -> None:
     temporary = path.with_name(path.name + TEMPORARY_SUFFIX)
     try:
         with temporary.open("wb") as file:
-            file.write(data)
+            for chunk in chunks:
+                file.write(chunk)
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)

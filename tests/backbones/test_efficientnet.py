@@ -11,7 +11,10 @@ from torch import Tensor
 from naic.backbones import load_backbone
 from naic.backbones.efficientnet import VARIANTS, Conv, EfficientNetLite
 from naic.backbones.weights import convert, load_efficientnet
+from naic.data.readers import read
+from naic.data.records import Problems
 from naic.errors import BackboneError, ConfigError, MissingExtraError
+from naic.images import square_pixels
 
 PHOTOS = Path(skimage.__file__).parent / "data"
 # ImageNet's numbers: tabby, tiger cat, Egyptian cat; espresso; moped, motor scooter.
@@ -55,20 +58,6 @@ def test_regions_run_row_by_row() -> None:
     assert change[7] > 2 * change[56]
 
 
-def test_same_padding_looks_where_tensorflow_looks() -> None:
-    """With "SAME" at stride 2 the first window of an even picture starts at pixel 0."""
-    conv = Conv(1, 1, 3, stride=2, active=False)
-    with torch.no_grad():
-        conv.weight.zero_()
-        conv.weight[0, 0, 0, 0] = 1  # copies the upper left pixel of each window
-        assert conv.bias is not None
-        conv.bias.zero_()
-        even = torch.arange(16.0).view(1, 1, 4, 4)
-        odd = torch.arange(25.0).view(1, 1, 5, 5)
-        assert conv(even)[0, 0].tolist() == [[0, 2], [8, 10]]
-        assert conv(odd)[0, 0].tolist() == [[0, 0, 0], [0, 6, 8], [0, 16, 18]]
-
-
 def test_folding_equals_convolution_and_batch_norm() -> None:
     torch.manual_seed(0)
     source = _random_source("efficientnet-lite0")
@@ -83,7 +72,8 @@ def test_folding_equals_convolution_and_batch_norm() -> None:
         bias=source["_bn0.bias"],
         eps=1e-3,
     )
-    folded = torch.conv2d(x, converted["stem.weight"], converted["stem.bias"])
+    kernel = converted["stem.weight"].flip(2, 3)  # the network looks upside down
+    folded = torch.conv2d(x, kernel, converted["stem.bias"])
     torch.testing.assert_close(folded, apart)
 
 
@@ -145,3 +135,22 @@ def _random_source(name: str) -> dict[str, Tensor]:
         source[f"{norm}.num_batches_tracked"] = torch.tensor(0)
     source["_fc.weight"], source["_fc.bias"] = torch.randn(1000, 1280), torch.randn(1000)
     return source
+
+
+@pytest.mark.slow
+def test_photos_that_people_call_zebras_are_zebras(coco: Path) -> None:
+    """Photos all of whose captions name a thing must get ImageNet's label for it."""
+    reading = read(
+        "karpathy",
+        str(coco / "dataset_coco.json.xz"),
+        images=sorted(coco.glob("images-*.tar")),
+        problems=Problems(skip=True),
+    )
+    model, _ = load_efficientnet("efficientnet-lite2")
+    for thing, labels in {"zebra": {340}, "elephant": {101, 385, 386}, "toilet": {861}}.items():
+        named = [r for r in reading.records if all(thing in c.lower() for c in r.captions)][:50]
+        assert len(named) == 50
+        pixels = np.stack([square_pixels(record.image.load(), 256) for record in named])
+        with torch.inference_mode():
+            best = model.classify(torch.from_numpy(pixels)).topk(5).indices.tolist()
+        assert sum(bool(labels & set(five)) for five in best) >= 42, thing  # chance: 0.25 to 0.75

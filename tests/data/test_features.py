@@ -14,7 +14,7 @@ from safetensors import safe_open
 
 from naic.data.features import Features, FeatureStore, map_shard
 from naic.data.records import Problem, Record
-from naic.data.storewriter import ShardPart, StoreWriter
+from naic.data.storewriter import ShardRows, StoreWriter
 from naic.errors import StoreError
 
 DIM = 3
@@ -34,15 +34,20 @@ def records(count: int, caption: str = "a cat") -> list[Record]:
     return [Record(f"r{i}", NoImage(), (caption,), "train") for i in range(count)]
 
 
+def shard_rows(span: list[tuple[int, Features | None]]) -> ShardRows:
+    good = [(position, row) for position, row in span if row is not None]
+    features = np.concatenate([np.empty((0, DIM), np.float16), *(row for _, row in good)])
+    return ShardRows([position for position, _ in good], [len(row) for _, row in good], features)
+
+
 def build(folder: Path, rows: list[Features | None], per_shard: int = 2) -> FeatureStore:
     """A store of these rows; None is an image that could not be used."""
     folder.mkdir(exist_ok=True)
     writer = StoreWriter(folder, records(len(rows)), SETTINGS, per_shard)
     for number in writer.missing:
         span = [(position, rows[position]) for position in writer.span(number)]
-        parts = [ShardPart(position, row) for position, row in span if row is not None]
         errors = [(p, Problem(f"r{p}", "broken", "mend it")) for p, row in span if row is None]
-        writer.write(number, parts, errors)
+        writer.write(number, shard_rows(span), errors)
     return writer.finish()
 
 
@@ -109,8 +114,8 @@ def test_the_same_input_gives_the_same_bytes_in_any_order(tmp_path: Path) -> Non
     (tmp_path / "b").mkdir()
     writer = StoreWriter(tmp_path / "b", records(5), SETTINGS, 2)
     for number in (2, 0):
-        rows = ((position, ones(5)[position]) for position in writer.span(number))
-        writer.write(number, [ShardPart(p, r) for p, r in rows if r is not None], [])
+        span = [(position, ones(5)[position]) for position in writer.span(number)]
+        writer.write(number, shard_rows(span), [])
     (tmp_path / "b" / "shard-00001.safetensors.part").write_bytes(b"half")  # killed here
     build(tmp_path / "b", ones(5))
     for path in sorted((tmp_path / "a").iterdir()):

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from naic.backbones.cpu import yield_to_the_network
 from naic.backbones.load import Backbone
 from naic.data.records import ImageSource
 from naic.errors import ImageError
@@ -30,7 +31,7 @@ class Extracted:
 
 
 def extract(
-    images: Sequence[ImageSource], backbone: Backbone, *, batch: int = 32, workers: int = 0
+    images: Sequence[ImageSource], backbone: Backbone, *, batch: int = 16, workers: int = 0
 ) -> Iterator[Extracted]:
     """Features of `images`, a batch at a time, in order.
 
@@ -39,7 +40,8 @@ def extract(
     and does not move the others: batch b is made of pictures b·batch .. (b+1)·batch-1, so the
     numbers that come out do not depend on timing.
     """
-    with ThreadPoolExecutor(workers or os.cpu_count() or 1, "decode") as pool:
+    threads = workers or os.cpu_count() or 1
+    with ThreadPoolExecutor(threads, "decode", initializer=yield_to_the_network) as pool:
         waiting: deque[tuple[int, list[Future[Pixels | ImageError]]]] = deque()
         try:
             for first in range(0, len(images), batch):

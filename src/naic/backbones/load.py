@@ -6,6 +6,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
+from naic.backbones.cpu import keep_freed_memory
 from naic.backbones.efficientnet import VARIANTS
 from naic.backbones.weights import load_efficientnet
 from naic.errors import BackboneError, ConfigError
@@ -41,6 +42,8 @@ def load_backbone(
 ) -> Backbone:
     """A backbone by name: `efficientnet-lite0`, `-lite1`, `-lite2`, or `timm:NAME`.
 
+    On a CPU this also tells the C library to keep freed memory (`cpu.py` says why).
+
     Args:
         name: which network.
         pixels: pictures are squashed to this many pixels a side; None takes the network's own.
@@ -62,6 +65,8 @@ def load_backbone(
     else:
         raise BackboneError(name, "unknown backbone", f"Try {', '.join(VARIANTS)} or timm:NAME.")
     chosen = choose_device(device)
+    if chosen.type == "cpu":
+        keep_freed_memory()
     module.to(chosen)
     size = own_pixels if pixels is None else pixels
     regions, dim = _measure(name, module, size, chosen)

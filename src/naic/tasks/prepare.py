@@ -10,12 +10,13 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import numpy as np
 from tyro.conf import Positional, arg
 
 from naic.data.features import FeatureStore
 from naic.data.readers import ReaderName, Reading, read
 from naic.data.records import Problem, Problems, Record
-from naic.data.storewriter import ShardPart, StoreWriter
+from naic.data.storewriter import ShardRows, StoreWriter
 from naic.errors import ConfigError, StoreError
 from naic.files import locked
 
@@ -58,7 +59,7 @@ class PrepareOptions:
     weights: Annotated[Path | None, arg(metavar="FILE")] = None
     pixels: Annotated[int | None, arg(metavar="INT")] = None
     device: str = "auto"
-    batch: int = 32
+    batch: int = 16
     per_shard: int = 512
     workers: int = 0
     splits: Annotated[tuple[str, ...], arg(metavar="NAME ...")] = ()
@@ -195,31 +196,50 @@ def _fill(
     resumed: int,
 ) -> None:
     """Make the missing shards. One is written in the background while the next is computed."""
+    from naic.backbones.cpu import yield_to_the_network
+
     positions = [position for number in writer.missing for position in writer.span(number)]
     done, bad = resumed, 0
     report(Progress(done, len(writer.records), bad))
-    with ThreadPoolExecutor(1, "write") as pool:
+    with ThreadPoolExecutor(1, "write", initializer=yield_to_the_network) as pool:
         writing: Future[None] | None = None
         for number, batches in groupby(
             _extracted(writer.records, positions, backbone, options),
             key=lambda extracted: extracted[0] // writer.per_shard,
         ):
-            parts: list[ShardPart] = []
-            errors: list[tuple[int, Problem]] = []
+            shard = _Shard(len(writer.span(number)), backbone)
             for _, extracted in batches:
-                rows = extracted.features.half().cpu().numpy()  # (b, R, F)
-                parts += map(ShardPart, (positions[i] for i in extracted.positions), rows)
-                errors += [
-                    (positions[i], Problem(e.what, e.why, e.hint)) for i, e in extracted.errors
-                ]
+                shard.add(extracted, positions)
                 done += len(extracted.positions) + len(extracted.errors)
                 bad += len(extracted.errors)
                 report(Progress(done, len(writer.records), bad))
             if writing is not None:
                 writing.result()  # at most two shards are in memory, and a full disk stops us here
-            writing = pool.submit(writer.write, number, parts, errors)
+            writing = pool.submit(writer.write, number, shard.rows(), shard.errors)
         if writing is not None:
             writing.result()
+
+
+class _Shard:
+    """A shard as it fills up, in one block of memory."""
+
+    def __init__(self, images: int, backbone: "Backbone") -> None:
+        self._block = np.empty((images, backbone.regions, backbone.dim), np.float16)
+        self._positions: list[int] = []
+        self.errors: list[tuple[int, Problem]] = []
+
+    def add(self, extracted: "Extracted", positions: list[int]) -> None:
+        """Take over a batch; `positions` says which record each of its images is."""
+        first = len(self._positions)
+        self._positions += [positions[i] for i in extracted.positions]
+        features = extracted.features.half().cpu().numpy()  # (b, R, F)
+        self._block[first : len(self._positions)] = features
+        self.errors += [(positions[i], Problem(e.what, e.why, e.hint)) for i, e in extracted.errors]
+
+    def rows(self) -> ShardRows:
+        images, regions, dim = len(self._positions), *self._block.shape[1:]
+        features = self._block[:images].reshape(images * regions, dim)
+        return ShardRows(self._positions, [regions] * images, features)
 
 
 def _extracted(
