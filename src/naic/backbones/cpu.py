@@ -30,7 +30,7 @@ def keep_freed_memory() -> None:
 
 
 def yield_to_the_network() -> None:
-    """Let the calling thread (one that decodes or writes) run when the network's threads pause.
+    """Let the calling thread (one that writes, say) run when the network's threads pause.
 
     A layer is done when its slowest thread is done: a helper that pushes one of them off its core
     makes all the others wait. On Linux a thread can have a priority of its own.

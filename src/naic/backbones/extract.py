@@ -3,21 +3,18 @@
 import os
 from collections import deque
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from naic.backbones.cpu import yield_to_the_network
 from naic.backbones.load import Backbone
+from naic.data.decoding import ENOUGH_FOR_PROCESSES, Decoder, Pixels
 from naic.data.records import ImageSource
 from naic.errors import ImageError
-from naic.images import square_pixels
 
-Pixels = npt.NDArray[np.uint8]
 BATCHES_AHEAD = 3  # decoded pictures waiting for the network: enough to ride out a slow file
 
 
@@ -30,49 +27,45 @@ class Extracted:
     errors: list[tuple[int, ImageError]]
 
 
+@dataclass(frozen=True, slots=True)
+class _Batch:
+    """Pictures on their way: `pixels` is filled in while the futures come true."""
+
+    first: int
+    pixels: Pixels  # (b, P, P, 3)
+    results: list["Future[ImageError | None]"]
+
+
 def extract(
     images: Sequence[ImageSource], backbone: Backbone, *, batch: int = 16, workers: int = 0
 ) -> Iterator[Extracted]:
     """Features of `images`, a batch at a time, in order.
 
-    Pictures are decoded in threads (Pillow releases the interpreter while it decodes), always a
-    few batches ahead of the network. A picture that cannot be read becomes an error of its batch
-    and does not move the others: batch b is made of pictures b·batch .. (b+1)·batch-1, so the
-    numbers that come out do not depend on timing.
+    Pictures are decoded a few batches ahead of the network. One that cannot be read becomes an
+    error of its batch and does not move the others: batch b is made of pictures b·batch to
+    (b+1)·batch-1, so the numbers that come out do not depend on timing.
     """
-    threads = workers or os.cpu_count() or 1
-    with ThreadPoolExecutor(threads, "decode", initializer=yield_to_the_network) as pool:
-        waiting: deque[tuple[int, list[Future[Pixels | ImageError]]]] = deque()
-        try:
-            for first in range(0, len(images), batch):
-                chunk = images[first : first + batch]
-                waiting.append((first, [pool.submit(_decode, i, backbone.pixels) for i in chunk]))
-                if len(waiting) > BATCHES_AHEAD:
-                    yield _forward(*waiting.popleft(), backbone)
-            while waiting:
-                yield _forward(*waiting.popleft(), backbone)
-        finally:
-            pool.shutdown(cancel_futures=True)
+    size = backbone.pixels
+    isolated = len(images) >= ENOUGH_FOR_PROCESSES
+    with Decoder(workers or os.cpu_count() or 1, size, isolated=isolated) as decoder:
+        waiting: deque[_Batch] = deque()
+        for first in range(0, len(images), batch):
+            chunk = images[first : first + batch]
+            pixels = np.empty((len(chunk), size, size, 3), np.uint8)
+            results = [decoder.submit(*task) for task in zip(chunk, pixels, strict=True)]
+            waiting.append(_Batch(first, pixels, results))
+            if len(waiting) > BATCHES_AHEAD:
+                yield _forward(waiting.popleft(), backbone)
+        while waiting:
+            yield _forward(waiting.popleft(), backbone)
 
 
-def _decode(image: ImageSource, pixels: int) -> Pixels | ImageError:
-    try:
-        return square_pixels(image.load(at_least=pixels), pixels)
-    except ImageError as error:
-        return error
-
-
-def _forward(first: int, tasks: list[Future[Pixels | ImageError]], backbone: Backbone) -> Extracted:
-    positions, pictures, errors = [], [], []
-    for position, task in enumerate(tasks, first):
-        decoded = task.result()
-        if isinstance(decoded, ImageError):
-            errors.append((position, decoded))
-        else:
-            positions.append(position)
-            pictures.append(decoded)
-    if pictures:
-        features = backbone(torch.from_numpy(np.stack(pictures)))
-    else:
-        features = torch.empty(0, backbone.regions, backbone.dim)
-    return Extracted(positions, features, errors)
+def _forward(batch: _Batch, backbone: Backbone) -> Extracted:
+    outcomes = [(row, result.result()) for row, result in enumerate(batch.results)]
+    errors = [(batch.first + row, error) for row, error in outcomes if error is not None]
+    good = [row for row, error in outcomes if error is None]
+    if not good:
+        return Extracted([], torch.empty(0, backbone.regions, backbone.dim), errors)
+    pixels = batch.pixels[good] if errors else batch.pixels
+    features = backbone(torch.from_numpy(pixels))
+    return Extracted([batch.first + row for row in good], features, errors)

@@ -1,0 +1,123 @@
+"""Pictures decoded in parallel, into memory that the caller provides.
+
+In processes, because half of the work of opening a picture is Python: sixteen threads decode no
+faster than three. A process also keeps a crash to itself: a file that brings the decoder down is an
+error like any other, and the run goes on. Each process is led by a thread here, which reads the
+pixels from a pipe straight into their place.
+"""
+
+import contextlib
+import os
+import pickle
+import subprocess
+import sys
+import threading
+from concurrent.futures import Future, ThreadPoolExecutor
+from io import BufferedReader, BufferedWriter
+from types import TracebackType
+from typing import Self
+
+import numpy as np
+import numpy.typing as npt
+
+from naic.data.decode_worker import LENGTH_BYTES
+from naic.data.records import ImageSource
+from naic.errors import ImageError
+from naic.images import square_pixels
+
+Pixels = npt.NDArray[np.uint8]
+PIPE_BYTES = 1 << 20  # a whole picture of 512 pixels fits, so a worker need not wait for its reader
+ENOUGH_FOR_PROCESSES = 64  # pictures; below that, starting a process takes longer than it saves
+
+
+class Decoder:
+    """Decodes in `workers` processes, or in threads of this one when there is little to do."""
+
+    def __init__(self, workers: int, pixels: int, *, isolated: bool) -> None:
+        self._pixels = pixels
+        self._isolated = isolated and bool(sys.executable)
+        self._pool = ThreadPoolExecutor(workers, "decode")
+        self._own = threading.local()
+        self._workers: list[_Worker] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._pool.shutdown(cancel_futures=True)
+        for worker in self._workers:
+            worker.close()
+
+    def submit(self, image: ImageSource, place: Pixels) -> "Future[ImageError | None]":
+        """Have `image` decoded into `place` (pixels, pixels, 3); the future tells if it failed."""
+        return self._pool.submit(self._decode, image, place)
+
+    def _decode(self, image: ImageSource, place: Pixels) -> ImageError | None:
+        if self._isolated and type(image).__module__ != "__main__":  # which a worker cannot import
+            return self._worker().decode(image, self._pixels, place)
+        try:
+            place[:] = square_pixels(image.load(at_least=self._pixels), self._pixels)
+        except ImageError as error:
+            return error
+        return None
+
+    def _worker(self) -> "_Worker":
+        """The process of the calling thread."""
+        worker: _Worker | None = getattr(self._own, "worker", None)
+        if worker is None or worker.crashed:
+            worker = self._own.worker = _Worker()
+            self._workers.append(worker)
+        return worker
+
+
+class _Worker:
+    """One decoding process, used by one thread."""
+
+    def __init__(self) -> None:
+        self.crashed = False
+        process = subprocess.Popen(
+            [sys.executable, "-m", "naic.data.decode_worker"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            pipesize=PIPE_BYTES if sys.platform == "linux" else -1,
+            # A program that extended its path by hand wants its parts to find naic as well.
+            env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        )
+        assert isinstance(process.stdin, BufferedWriter)
+        assert isinstance(process.stdout, BufferedReader)
+        self._process, self._tasks, self._answers = process, process.stdin, process.stdout
+
+    def decode(self, image: ImageSource, pixels: int, place: Pixels) -> ImageError | None:
+        task = pickle.dumps((image, pixels))
+        try:
+            self._tasks.write(len(task).to_bytes(LENGTH_BYTES, "little") + task)
+            self._tasks.flush()
+            header = self._answers.read(LENGTH_BYTES)
+            size = int.from_bytes(header, "little")
+            if size:
+                error: ImageError = pickle.loads(self._answers.read(size))  # noqa: S301 - our child
+                return error
+            if len(header) == LENGTH_BYTES and self._answers.readinto(place.data) == place.nbytes:
+                return None
+        except (OSError, EOFError, pickle.UnpicklingError):
+            pass
+        self.crashed = True
+        self.close()
+        return ImageError(
+            image.name,
+            f"the decoder ended while it read this file (exit code {self._process.returncode})",
+            "The file is damaged, or memory ran out: convert it to JPEG or PNG, or leave it out.",
+        )
+
+    def close(self) -> None:
+        """Let the process end by ending its input."""
+        for pipe in (self._tasks, self._answers):
+            # What was still to be sent to a crashed worker has nobody to go to.
+            with contextlib.suppress(OSError):
+                pipe.close()
+        self._process.wait()
