@@ -1,10 +1,7 @@
-"""Two things that a network on a CPU wants from the system; elsewhere they do nothing."""
+"""What a network on a CPU wants from the system."""
 
-import contextlib
 import ctypes
-import os
 import sys
-import threading
 
 # Numbers of glibc's malloc.h
 _TRIM_THRESHOLD, _MMAP_MAX = -1, -4
@@ -27,14 +24,3 @@ def keep_freed_memory() -> None:
         library.mallopt(_TRIM_THRESHOLD, _LARGEST_INT)
     except (OSError, AttributeError):  # another C library
         return
-
-
-def yield_to_the_network() -> None:
-    """Let the calling thread (one that writes, say) run when the network's threads pause.
-
-    A layer is done when its slowest thread is done: a helper that pushes one of them off its core
-    makes all the others wait. On Linux a thread can have a priority of its own.
-    """
-    if sys.platform == "linux":
-        with contextlib.suppress(OSError):
-            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 10)

@@ -41,12 +41,13 @@ def extract(
 ) -> Iterator[Extracted]:
     """Features of `images`, a batch at a time, in order.
 
-    Pictures are decoded a few batches ahead of the network. One that cannot be read becomes an
-    error of its batch and does not move the others: batch b is made of pictures b·batch to
-    (b+1)·batch-1, so the numbers that come out do not depend on timing.
+    A picture that cannot be read becomes an error of its batch and does not move the others:
+    batch b is made of pictures b·batch to (b+1)·batch-1, so the numbers that come out do not
+    depend on timing. `workers` is the number of decoders; 0 means one for each core.
     """
     size = backbone.pixels
-    isolated = len(images) >= ENOUGH_FOR_PROCESSES
+    # A network on a CPU leaves little to decode with: threads do, and spare it the pipes.
+    isolated = backbone.device.type != "cpu" and len(images) >= ENOUGH_FOR_PROCESSES
     with Decoder(workers or os.cpu_count() or 1, size, isolated=isolated) as decoder:
         waiting: deque[_Batch] = deque()
         for first in range(0, len(images), batch):

@@ -22,7 +22,6 @@ LENGTH_BYTES = 8
 def main() -> None:
     """Answer tasks until there are no more."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent to deal with
-    os.nice(10)  # the network's threads come first
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # whatever a library prints must not get among the answers
     tasks = sys.stdin.buffer

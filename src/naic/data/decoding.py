@@ -1,9 +1,9 @@
 """Pictures decoded in parallel, into memory that the caller provides.
 
-In processes, because half of the work of opening a picture is Python: sixteen threads decode no
-faster than three. A process also keeps a crash to itself: a file that brings the decoder down is an
-error like any other, and the run goes on. Each process is led by a thread here, which reads the
-pixels from a pipe straight into their place.
+In processes where there is much to do, because half of the work of opening a picture is Python:
+sixteen threads decode no faster than three. A process also keeps a crash to itself: a file that
+brings the decoder down is an error like any other, and the run goes on. Each process is led by a
+thread here, which reads the pixels from a pipe straight into their place.
 """
 
 import contextlib
@@ -31,12 +31,12 @@ ENOUGH_FOR_PROCESSES = 64  # pictures; below that, starting a process takes long
 
 
 class Decoder:
-    """Decodes in `workers` processes, or in threads of this one when there is little to do."""
+    """Decodes in `workers` processes of its own if `isolated`, else in threads of this one."""
 
     def __init__(self, workers: int, pixels: int, *, isolated: bool) -> None:
         self._pixels = pixels
         self._isolated = isolated and bool(sys.executable)
-        self._pool = ThreadPoolExecutor(workers, "decode")
+        self._pool = ThreadPoolExecutor(workers, "decode", initializer=stand_back)
         self._own = threading.local()
         self._workers: list[_Worker] = []
 
@@ -73,6 +73,17 @@ class Decoder:
             worker = self._own.worker = _Worker()
             self._workers.append(worker)
         return worker
+
+
+def stand_back() -> None:
+    """Let the calling thread (one that writes, say) run when the network's threads pause.
+
+    A layer is done when its slowest thread is done: a helper that pushes one of them off its core
+    makes all the others wait. On Linux a thread can have a priority of its own.
+    """
+    if sys.platform == "linux":
+        with contextlib.suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 10)
 
 
 class _Worker:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 from tyro.conf import Positional, arg
 
+from naic.data.decoding import stand_back
 from naic.data.features import FeatureStore
 from naic.data.readers import ReaderName, Reading, read
 from naic.data.records import Problem, Problems, Record
@@ -43,7 +44,7 @@ class PrepareOptions:
         device: auto, cpu, cuda or cuda:N.
         batch: How many pictures go through the backbone at once.
         per_shard: How many images go into one file: what a kill can cost at most.
-        workers: Threads that decode pictures; 0 means one for each core.
+        workers: How many pictures are decoded at once; 0 means one for each core.
         splits: Take only these splits, such as: train restval.
         limit: Take only the first so many images.
         seed: Which scenes shapes draws.
@@ -196,12 +197,10 @@ def _fill(
     resumed: int,
 ) -> None:
     """Make the missing shards. One is written in the background while the next is computed."""
-    from naic.backbones.cpu import yield_to_the_network
-
     positions = [position for number in writer.missing for position in writer.span(number)]
     done, bad = resumed, 0
     report(Progress(done, len(writer.records), bad))
-    with ThreadPoolExecutor(1, "write", initializer=yield_to_the_network) as pool:
+    with ThreadPoolExecutor(1, "write", initializer=stand_back) as pool:
         writing: Future[None] | None = None
         for number, batches in groupby(
             _extracted(writer.records, positions, backbone, options),
