@@ -34,8 +34,8 @@ def speed(title: str, run: dict[str, Any]) -> str:
 | **ratio** of `prepare` to the forward pass alone | **{run["ratio"]:.3f}** |
 
 The forward pass alone ran between {min(run["forward_alone_slices"]):,.0f} and
-{max(run["forward_alone_slices"]):,.0f} images/s: the machine is shared, which is why the slices are
-spread over the run.
+{max(run["forward_alone_slices"]):,.0f} images/s: the machine is shared, which is why the slices
+are spread over the run.
 """
 
 

@@ -17,7 +17,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -48,33 +47,43 @@ def start(out: Path) -> subprocess.Popen[bytes]:
     return subprocess.Popen(command(out), stdout=quiet, stderr=quiet, start_new_session=True)
 
 
-def what_was_hit(out: Path) -> str:
-    """The phase a killed run was in, from what it left."""
-    if not (out / "plan.json").exists():
+def being_written(out: Path) -> set[str]:
+    """Files that have been begun and not finished."""
+    return {path.name for path in out.glob(f"*{TEMPORARY_SUFFIX}")}
+
+
+def whole_shards(out: Path) -> int:
+    return len(list(out.glob("shard-*.safetensors")))
+
+
+def what_was_hit(out: Path, leftovers: set[str], shards_before: int) -> str:
+    """The phase a killed run was in, from what it left and what was there before it."""
+    parts, shards = being_written(out), whole_shards(out)
+    if not (out / "plan.json").exists() or (parts and parts == leftovers):
         return "start-up, nothing written yet"
-    parts = sorted(path.name for path in out.glob(f"*{TEMPORARY_SUFFIX}"))
     if parts:
-        return f"writing {parts[0].removesuffix(TEMPORARY_SUFFIX)}"
-    shards = len(list(out.glob("shard-*.safetensors")))
+        return f"writing {min(parts).removesuffix(TEMPORARY_SUFFIX)}"
     if shards * PER_SHARD == IMAGES:
         return "finishing, all shards written"
-    return f"computing shard {shards}" if shards else "computing the first shard"
+    computing = f"computing shard {shards}"
+    return computing if shards > shards_before else f"start-up, or {computing}"
 
 
 def strike(out: Path, delay: float, *, during_a_write: bool) -> Kill | None:
     """Start a run and kill it; None when it ended by itself before."""
-    began = time.monotonic()
+    began, leftovers, shards_before = time.monotonic(), being_written(out), whole_shards(out)
     with start(out) as process:
         while process.poll() is None:
             late_enough = time.monotonic() - began >= delay
-            if late_enough and (not during_a_write or any(out.glob(f"*{TEMPORARY_SUFFIX}"))):
+            leftovers &= being_written(out)  # what is gone and comes again is new
+            if late_enough and (not during_a_write or being_written(out) - leftovers):
                 process.kill()
             time.sleep(POLL_SECONDS)
     if process.returncode == 0:
         return None
     assert process.returncode == -signal.SIGKILL, f"the run failed: {process.returncode}"
-    shards = len(list(out.glob("shard-*.safetensors")))
-    return Kill(round(time.monotonic() - began, 3), what_was_hit(out), shards)
+    hit = what_was_hit(out, leftovers, shards_before)
+    return Kill(round(time.monotonic() - began, 3), hit, whole_shards(out))
 
 
 def trials(kills: int, seed: int, folder: Path) -> tuple[list[Kill], dict[str, bool]]:
@@ -123,7 +132,6 @@ def main() -> None:
     for kill in struck:
         print(f"killed after {kill.seconds:6.3f} s: {kill.hit}; {kill.shards} shards whole")
     print(f"{len(struck)} kills, {sum(identical.values())} of {len(identical)} stores identical")
-    print(Counter(kill.hit.split(" shard")[0] for kill in struck))
     if chosen.out:
         result = {
             "command": f"python -m tests.tasks.kill --kills {chosen.kills} --seed {chosen.seed}",
