@@ -18,6 +18,7 @@ EXTRAS := train,metrics,serve,onnx,timm,dev
 .PHONY: demo test lint check check-slow bench wheel docs clean
 
 demo: $(READY)  ## draw the embedded dataset, extract features, show what was done
+	rm -rf runs/demo
 	$(BIN)/naic shapes runs/demo/pictures --count 16
 	$(BIN)/naic prepare shapes 128 --out runs/demo/features
 	$(BIN)/naic show runs/demo/features
@@ -33,7 +34,7 @@ lint: $(READY)  ## formatting, lint, types, the direction of imports, generated 
 	$(BIN)/python docs/make_cli_page.py --check
 	$(BIN)/python docs/results/make_pages.py --check
 
-check: test lint wheel  ## everything CI does
+check: test lint wheel demo  ## everything CI does
 
 check-slow: $(READY)  ## kill trials, the full tokeniser parity: minutes to an hour
 	NAIC_NO_SKIP=1 $(BIN)/python -m pytest -m slow -rA

@@ -17,6 +17,8 @@ class Outer:
     inner: Inner = Inner()
     path: Path | None = None
     names: tuple[str, ...] = ()
+    flag: bool = False
+    count: int = 0
 
 
 def test_values_arrive_typed() -> None:
@@ -32,6 +34,12 @@ def test_a_misspelt_key_is_refused_with_its_path() -> None:
 def test_a_wrong_type_is_refused_with_its_path() -> None:
     with pytest.raises(ConfigError, match=r"float.*c\.toml\.inner\.rate"):
         structure({"inner": {"rate": "fast"}}, Outer, "c.toml")
+
+
+@pytest.mark.parametrize("values", [{"names": "train"}, {"flag": "false"}, {"count": 16.7}])
+def test_nothing_is_converted_in_silence(values: dict[str, object]) -> None:
+    with pytest.raises(ConfigError, match=r"c\.toml"):
+        structure(values, Outer, "c.toml")
 
 
 def test_broken_toml_names_file_and_line(tmp_path: Path) -> None:

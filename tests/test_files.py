@@ -38,11 +38,11 @@ def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
         write_atomically(tmp_path / "gone" / "a.json", b"")
 
 
-def test_temporaries_are_removed_and_named(tmp_path: Path) -> None:
-    (tmp_path / "a.json.part").touch()
-    (tmp_path / "a.json").touch()
-    assert remove_temporaries(tmp_path) == [tmp_path / "a.json.part"]
-    assert [path.name for path in tmp_path.iterdir()] == ["a.json"]
+def test_only_our_own_temporaries_are_removed(tmp_path: Path) -> None:
+    for name in ("a.json.123.part", "a.json", "film.part", "b.json.1.part"):
+        (tmp_path / name).touch()
+    remove_temporaries(tmp_path, "a.*", "plan.json")
+    assert {path.name for path in tmp_path.iterdir()} == {"a.json", "film.part", "b.json.1.part"}
 
 
 def test_a_locked_folder_refuses_another_process(tmp_path: Path) -> None:

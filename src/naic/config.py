@@ -3,7 +3,7 @@
 import dataclasses
 import tomllib
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args, get_origin
 
 from cattrs import transform_error
 from cattrs.errors import BaseValidationError
@@ -14,7 +14,32 @@ from naic.errors import ConfigError
 T = TypeVar("T")
 
 _converter = make_converter(forbid_extra_keys=True)
-_converter.register_structure_hook(Path, lambda value, _: Path(value))
+
+
+def _exactly(value: Any, kind: type) -> Any:  # noqa: ANN401
+    """No conversions that would hide a mistake: "false" is not true, 16.7 is not 16."""
+    if type(value) is kind:
+        return value
+    if kind is float and type(value) is int:
+        return float(value)
+    raise TypeError(f"{value!r} is not of type {kind.__name__}")
+
+
+def _is_tuple(kind: Any) -> bool:  # noqa: ANN401
+    return get_origin(kind) is tuple
+
+
+def _tuple(value: Any, kind: Any) -> tuple[Any, ...]:  # noqa: ANN401
+    """A list only: a word would become its letters."""
+    if not isinstance(value, list):
+        raise TypeError(f"{value!r} is not a list")
+    return tuple(_converter.structure(item, get_args(kind)[0]) for item in value)
+
+
+for _kind in (bool, int, float, str):
+    _converter.register_structure_hook(_kind, _exactly)
+_converter.register_structure_hook(Path, lambda value, _: Path(_exactly(value, str)))
+_converter.register_structure_hook_func(_is_tuple, _tuple)
 
 
 def read_toml(path: Path) -> dict[str, Any]:

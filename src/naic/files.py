@@ -18,7 +18,8 @@ def write_atomically(path: Path, *chunks: bytes | memoryview) -> None:
     The bytes go to a neighbour first, are synced, then renamed over `path`; the folder is synced
     too, since without that a power cut may undo the rename.
     """
-    temporary = path.with_name(path.name + TEMPORARY_SUFFIX)
+    # With the process in its name: two writers of one cache must not share a temporary.
+    temporary = path.with_name(f"{path.name}.{os.getpid()}{TEMPORARY_SUFFIX}")
     try:
         with temporary.open("wb") as file:
             for chunk in chunks:
@@ -47,12 +48,14 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def remove_temporaries(folder: Path) -> list[Path]:
-    """Delete what a killed writer left half-written; only the holder of the lock may call it."""
-    leftovers = sorted(folder.glob(f"*{TEMPORARY_SUFFIX}"))
-    for path in leftovers:
-        path.unlink()
-    return leftovers
+def remove_temporaries(folder: Path, *names: str) -> None:
+    """Delete what a killed writer of these files left half-written, and nothing else.
+
+    `names` may have wildcards. Only the holder of the folder's lock may call this.
+    """
+    for name in names:
+        for path in folder.glob(f"{name}.*{TEMPORARY_SUFFIX}"):
+            path.unlink()
 
 
 @contextlib.contextmanager
@@ -62,7 +65,12 @@ def locked(folder: Path) -> Iterator[None]:
     The lock is on the folder itself, so no lock file is left behind, and the kernel drops it when
     the process dies, however it dies.
     """
-    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        descriptor = os.open(folder, os.O_RDONLY)
+    except OSError as error:
+        raise StoreError(
+            str(folder), f"cannot be opened ({error.strerror})", "Choose another --out."
+        ) from error
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -72,6 +80,12 @@ def locked(folder: Path) -> Iterator[None]:
                 "another run is writing to this folder",
                 "Wait for it to end, or choose another --out.",
             ) from None
+        except OSError as error:
+            raise StoreError(
+                str(folder),
+                f"cannot be locked against other runs ({error.strerror})",
+                "Choose an --out on a disk of this machine.",
+            ) from error
         yield
     finally:
         os.close(descriptor)

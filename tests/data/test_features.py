@@ -116,7 +116,7 @@ def test_the_same_input_gives_the_same_bytes_in_any_order(tmp_path: Path) -> Non
     for number in (2, 0):
         span = [(position, ones(5)[position]) for position in writer.span(number)]
         writer.write(number, shard_rows(span), [])
-    (tmp_path / "b" / "shard-00001.safetensors.part").write_bytes(b"half")  # killed here
+    (tmp_path / "b" / "shard-00001.safetensors.9.part").write_bytes(b"half")  # killed here
     build(tmp_path / "b", ones(5))
     for path in sorted((tmp_path / "a").iterdir()):
         assert path.read_bytes() == (tmp_path / "b" / path.name).read_bytes(), path.name
@@ -149,10 +149,10 @@ def test_other_settings_or_other_records_are_refused(tmp_path: Path) -> None:
 
 
 def test_a_folder_with_other_things_in_it_is_left_alone(tmp_path: Path) -> None:
-    (tmp_path / "thesis.tex").touch()
+    (tmp_path / "film.mkv.part").touch()
     with pytest.raises(StoreError, match="is not empty and holds no feature store"):
         StoreWriter(tmp_path, records(1), SETTINGS, 2)
-    assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
+    assert [path.name for path in tmp_path.iterdir()] == ["film.mkv.part"]
 
 
 def test_features_that_overflow_are_refused(tmp_path: Path) -> None:

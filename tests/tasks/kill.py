@@ -4,8 +4,8 @@
 
 Each kill strikes at a random moment of the run. Every third one waits for a file that is being
 written and strikes then, since that is the moment at which a careless program loses data. What
-was hit is read off the disk after the kill. A run that ended before its kill does not count: its
-store is thrown away and the trial starts anew.
+was hit is read off the disk after the kill. A run that ended before its kill is no kill; every
+store that was killed at least once is finished and compared.
 """
 
 import argparse
@@ -62,7 +62,7 @@ def what_was_hit(out: Path, leftovers: set[str], shards_before: int) -> str:
     if not (out / "plan.json").exists() or (parts and parts == leftovers):
         return "start-up, nothing written yet"
     if parts:
-        return f"writing {min(parts).removesuffix(TEMPORARY_SUFFIX)}"
+        return f"writing {min(parts).removesuffix(TEMPORARY_SUFFIX).rpartition('.')[0]}"
     if shards * PER_SHARD == IMAGES:
         return "finishing, all shards written"
     computing = f"computing shard {shards}"
@@ -97,18 +97,18 @@ def trials(kills: int, seed: int, folder: Path) -> tuple[list[Kill], dict[str, b
     identical: dict[str, bool] = {}
     while len(struck) < kills:
         out = folder / f"trial-{len(identical)}"
+        before = len(struck)
         for _ in range(rng.randint(1, 4)):  # so many kills before this store may be finished
             during_a_write = len(struck) % 3 == 2
             hit = strike(out, rng.uniform(0, duration), during_a_write=during_a_write)
             if hit is None:
-                shutil.rmtree(out)
                 break
             struck.append(hit)
-        else:
-            with start(out) as process:
-                assert process.wait() == 0
+        with start(out) as process:  # finishes it, or finds it finished
+            assert process.wait() == 0
+        if len(struck) > before:  # a store that was never hit proves nothing
             identical[out.name] = same(out, folder / "unbroken")
-            shutil.rmtree(out)
+        shutil.rmtree(out)
     return struck, identical
 
 

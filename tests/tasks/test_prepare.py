@@ -2,6 +2,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -212,7 +213,8 @@ def test_a_disk_that_fills_up_loses_no_finished_shard(
 )
 def test_options_that_cannot_be(changes: dict[str, Any], message: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=message):
-        small(tmp_path, **changes)
+        run(small(tmp_path / "a", **changes))
+    assert not (tmp_path / "a").exists()
 
 
 def test_the_folder_must_be_named() -> None:
@@ -228,6 +230,26 @@ def test_a_config_file_fills_in_what_is_not_typed(tmp_path: Path) -> None:
     assert main(words) == 1  # the backbone of the file was used
     assert main([*words, "--backbone", "efficientnet-lite0"]) == 0
     assert FeatureStore(out).index["images"] == 9
+    joined = ["prepare", f"--config={config}", "--out", str(tmp_path / "b"), "--device", "cpu"]
+    assert main([*joined, "--backbone", "efficientnet-lite0"]) == 0
+
+
+def test_a_picture_that_was_mended_can_be_tried_again(tmp_path: Path) -> None:
+    make_folder(tmp_path / "photos", good=10, bad_of_each=1)
+    options = small(tmp_path / "a", reader="folder", source=str(tmp_path / "photos"))
+    assert len(run(options).errors) == 10
+    bad = tmp_path / "photos" / "00000.jpg"
+    bad.write_bytes(jpeg(0))
+    assert len(run(options).errors) == 10  # finished is finished
+    again = run(replace(options, retry_bad=True))
+    assert len(again.errors) == 9
+    assert str(bad) in {record.image for record in again.store.records}
+
+
+def test_bad_options_are_bad_usage(tmp_path: Path) -> None:
+    assert main(["prepare", "shapes", "4"]) == 2
+    assert main(["prepare", "shapes", "4", "--out", str(tmp_path / "a"), "--batch", "7"]) == 2
+    assert main(["prepare", "shapes", "4", "--out", str(tmp_path / "a"), "--device", "mps"]) == 2
 
 
 @pytest.mark.gpu

@@ -83,6 +83,8 @@ def choose_device(device: str) -> torch.device:
         raise ConfigError(
             "--device", f"{device!r} is no device", "Try auto, cpu or cuda."
         ) from None
+    if chosen.type not in ("cpu", "cuda"):
+        raise ConfigError("--device", f"{device} is not supported", "Use auto, cpu or cuda.")
     if chosen.type == "cuda" and (chosen.index or 0) >= torch.cuda.device_count():
         raise ConfigError(
             "--device", f"{device} is not there", "Use --device cpu, or check the driver."

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 
 from naic import __version__
-from naic.errors import NaicError
+from naic.errors import ConfigError, NaicError
 
 # verb -> (module with a function `run(arguments) -> exit code`, what it does)
 VERBS = {
@@ -22,6 +22,17 @@ FAILED, BAD_USAGE, SOME_SKIPPED, INTERRUPTED = 1, 2, 3, 130
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one verb; the result is the exit code."""
     words = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        try:
+            return _choose(words)
+        finally:
+            sys.stdout.flush()  # here, not at the interpreter's end, where nobody can catch it
+    except BrokenPipeError:  # the reader of our output went away: `naic show DIR | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FAILED
+
+
+def _choose(words: list[str]) -> int:
     if not words or words[0] in ("-h", "--help", "help"):
         print(_help())
         return 0 if words else BAD_USAGE
@@ -43,13 +54,10 @@ def _run(verb: str, arguments: list[str]) -> int:
         if os.environ.get("NAIC_DEBUG"):
             raise
         print(f"naic {verb}: {error}", file=sys.stderr)
-        return FAILED
+        return BAD_USAGE if isinstance(error, ConfigError) else FAILED
     except KeyboardInterrupt:
         print(f"\nnaic {verb}: stopped. What is finished is kept.", file=sys.stderr)
         return INTERRUPTED
-    except BrokenPipeError:  # the reader of our output went away: `naic show DIR | head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return FAILED
     return code
 
 

@@ -34,6 +34,7 @@ def run(arguments: Sequence[str]) -> int:
 def _parse(words: list[str]) -> PrepareOptions:
     """Command line over config file over defaults."""
     default: Any = tyro.MISSING_NONPROP
+    words = [part for word in words for part in _split_config(word)]
     if "--config" in words:
         at = words.index("--config")
         if at + 1 == len(words):
@@ -44,6 +45,11 @@ def _parse(words: list[str]) -> PrepareOptions:
         PrepareOptions, prog="naic prepare", description=HELP, args=words, default=default
     )
     return options
+
+
+def _split_config(word: str) -> list[str]:
+    """`--config=FILE` as the two words `--config FILE`."""
+    return ["--config", word.partition("=")[2]] if word.startswith("--config=") else [word]
 
 
 def _from_file(path: Path) -> PrepareOptions:

@@ -35,12 +35,17 @@ def _answer(task: bytes, answers: BinaryIO) -> None:
     image, pixels = pickle.loads(task)  # noqa: S301
     try:
         picture = square_pixels(image.load(at_least=pixels), pixels)
-    except ImageError as error:
-        message = pickle.dumps(error)
+    except (ImageError, MemoryError) as error:
+        message = pickle.dumps(error if isinstance(error, ImageError) else no_memory(image.name))
         answers.write(len(message).to_bytes(LENGTH_BYTES, "little") + message)
     else:
         answers.write(bytes(LENGTH_BYTES))
         answers.write(picture.data)
+
+
+def no_memory(name: str) -> ImageError:
+    """A picture that does not fit into memory is a bad one, not the end of the run."""
+    return ImageError(name, "there is too little memory to decode it", "Scale it down first.")
 
 
 if __name__ == "__main__":

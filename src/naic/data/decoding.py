@@ -14,15 +14,16 @@ import sys
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor
 from io import BufferedReader, BufferedWriter
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 import numpy as np
 import numpy.typing as npt
 
-from naic.data.decode_worker import LENGTH_BYTES
+from naic.data.decode_worker import LENGTH_BYTES, no_memory
 from naic.data.records import ImageSource
-from naic.errors import ImageError
+from naic.errors import BackboneError, ImageError
 from naic.images import square_pixels
 
 Pixels = npt.NDArray[np.uint8]
@@ -64,6 +65,8 @@ class Decoder:
             place[:] = square_pixels(image.load(at_least=self._pixels), self._pixels)
         except ImageError as error:
             return error
+        except MemoryError:
+            return no_memory(image.name)
         return None
 
     def _worker(self) -> "_Worker":
@@ -86,18 +89,24 @@ def stand_back() -> None:
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 10)
 
 
+def _search_path() -> str:
+    """Where this program finds its modules, the current folder too if it does."""
+    return os.pathsep.join(entry or str(Path.cwd()) for entry in sys.path)
+
+
 class _Worker:
     """One decoding process, used by one thread."""
 
     def __init__(self) -> None:
         self.crashed = False
         process = subprocess.Popen(
-            [sys.executable, "-m", "naic.data.decode_worker"],
+            # -P: the current folder is not searched, as it is not for the `naic` command.
+            [sys.executable, "-P", "-m", "naic.data.decode_worker"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             pipesize=PIPE_BYTES if sys.platform == "linux" else -1,
             # A program that extended its path by hand wants its parts to find naic as well.
-            env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+            env=os.environ | {"PYTHONPATH": _search_path()},
         )
         assert isinstance(process.stdin, BufferedWriter)
         assert isinstance(process.stdout, BufferedReader)
@@ -119,6 +128,12 @@ class _Worker:
             pass
         self.crashed = True
         self.close()
+        if self._process.returncode >= 0:  # it was not killed: something is wrong with it itself
+            raise BackboneError(
+                "the decoding process",
+                f"ended with exit code {self._process.returncode}; its message stands above",
+                "Mend what it says, and run the same command again.",
+            )
         return ImageError(
             image.name,
             f"the decoder ended while it read this file (exit code {self._process.returncode})",

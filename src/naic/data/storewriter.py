@@ -20,6 +20,8 @@ from naic.data.records import Problem, Record
 from naic.errors import StoreError
 from naic.files import remove_temporaries, write_atomically
 
+DESCRIPTIONS = ("plan.json", "records.jsonl", "errors.jsonl", "index.json")
+
 
 @dataclass(frozen=True, slots=True)
 class ShardRows:
@@ -39,13 +41,17 @@ class StoreWriter:
         records: Sequence[Record],
         settings: dict[str, Any],
         per_shard: int,
+        *,
+        retry_bad: bool = False,
     ) -> None:
+        """With `retry_bad`, shards with images that could not be used count as missing."""
         self.folder = folder
         self.records = records
         self.settings = settings
         self.per_shard = per_shard
-        self.leftovers = remove_temporaries(folder)
+        self._retry_bad = retry_bad
         self._keep_plan()
+        remove_temporaries(folder, *DESCRIPTIONS, "shard-*.safetensors")
         count = -(-len(records) // per_shard)
         self.done: list[int] = [n for n in range(count) if self._is_whole(n)]
         self.missing: list[int] = sorted(set(range(count)) - set(self.done))
@@ -103,6 +109,8 @@ class StoreWriter:
             known = [*note["positions"], *(error[0] for error in note["errors"])]
         except (StoreError, KeyError, TypeError):
             return False
+        if self._retry_bad and note["errors"]:
+            return False
         return sorted(known) == list(self.span(number)) and len(shard) == len(note["positions"])
 
     def _keep_plan(self) -> None:
@@ -116,6 +124,7 @@ class StoreWriter:
         }
         path = self.folder / "plan.json"
         if not path.exists():
+            remove_temporaries(self.folder, "plan.json")  # of a run that got no further
             if any(self.folder.iterdir()):
                 raise StoreError(
                     str(self.folder),

@@ -26,7 +26,9 @@ if TYPE_CHECKING:  # torch takes a second to import: not before there is work fo
     from naic.backbones.extract import Extracted
 
 FLOAT16_BYTES = 2
-DRY_RUN_BATCHES = 4  # enough to tell the time an image takes; the first one only warms up
+# A dry run tells the time an image takes from the second half of these: when the first batch comes
+# out, several are decoded already.
+DRY_RUN_BATCHES = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +51,7 @@ class PrepareOptions:
         limit: Take only the first so many images.
         seed: Which scenes shapes draws.
         skip_bad: Leave bad rows of SOURCE out and count them, instead of stopping at the first.
+        retry_bad: Try pictures again that an earlier run into DIR could not use.
         dry_run: Say what would be done (counts, GB, time) and write nothing.
     """
 
@@ -67,9 +70,11 @@ class PrepareOptions:
     limit: Annotated[int | None, arg(metavar="INT")] = None
     seed: int = 0
     skip_bad: bool = False
+    retry_bad: bool = False
     dry_run: bool = False
 
-    def __post_init__(self) -> None:
+    def check(self) -> None:
+        """Refuse values that cannot be; not on creation, since a file may give only some."""
         if self.batch < 1 or self.per_shard < 1 or self.per_shard % self.batch:
             raise ConfigError(
                 "--batch",
@@ -117,6 +122,7 @@ def prepare(options: PrepareOptions, report: Callable[[Progress], None]) -> Prep
     """Make the store `options.out`, or go on with it where an earlier run was cut off."""
     from naic.backbones import load_backbone
 
+    options.check()
     if options.out is None:
         raise ConfigError("--out", "is missing", "Name the folder to write the features to.")
     started = time.perf_counter()
@@ -128,7 +134,13 @@ def prepare(options: PrepareOptions, report: Callable[[Progress], None]) -> Prep
     _make_folder(options.out)
     with locked(options.out):
         settings = _settings(options, backbone)
-        writer = StoreWriter(options.out, reading.records, settings, options.per_shard)
+        writer = StoreWriter(
+            options.out,
+            reading.records,
+            settings,
+            options.per_shard,
+            retry_bad=options.retry_bad,
+        )
         resumed = sum(len(writer.span(number)) for number in writer.done)
         _check_space(options.out, len(reading.records) - resumed, backbone)
         _fill(writer, backbone, options, report, resumed)
@@ -141,6 +153,7 @@ def survey(options: PrepareOptions) -> Survey:
     from naic.backbones import load_backbone
     from naic.backbones.extract import extract
 
+    options.check()
     problems = Problems(skip=options.skip_bad)
     reading = _read(options, problems)
     backbone = load_backbone(
@@ -151,8 +164,9 @@ def survey(options: PrepareOptions) -> Survey:
     for extracted in extract(sample, backbone, batch=options.batch, workers=options.workers):
         extracted.features.sum().item()  # wait for the device
         marks.append(time.perf_counter())
-    timed = len(sample) - options.batch  # the first batch warms up
-    rate = timed / (marks[-1] - marks[0]) if timed > 0 else None
+    half = len(marks) // 2
+    timed = len(sample) - half * options.batch
+    rate = timed / (marks[-1] - marks[half - 1]) if half > 1 else None
     gigabytes = _bytes(len(reading.records), backbone) / 1e9
     free = _free_bytes(options.out) / 1e9 if options.out else None
     return Survey(reading, problems.items, gigabytes, free, rate)
@@ -186,6 +200,9 @@ def _settings(options: PrepareOptions, backbone: "Backbone") -> dict[str, Any]:
         "regions": backbone.regions,
         "dim": backbone.dim,
         "dtype": "float16",
+        # Neither changes more than the last bit of a feature, but a store is to be one thing.
+        "device": backbone.device.type,
+        "batch": options.batch,
     }
 
 

@@ -38,13 +38,13 @@ def test_relative_path_then_base_name(tmp_path: Path) -> None:
 
 
 def test_nothing_outside_the_roots(tmp_path: Path) -> None:
-    touch(tmp_path, "secret.jpg", "root/inside.jpg", "root/x.jpg", "root/other/x.jpg")
-    finder = ImageFinder([tmp_path / "root"])
+    touch(tmp_path, "secret.jpg", "tree/inside.jpg", "tree/x.jpg", "tree/other/x.jpg")
+    finder = ImageFinder([tmp_path / "tree"])
     for name in ("../secret.jpg", f"{tmp_path}/secret.jpg", "other/../../secret.jpg"):
         assert finder.find(name) is None
     # An absolute path that leads into a root is followed, one that leads elsewhere is not.
-    inside = FileImage(tmp_path / "root/inside.jpg")
-    assert finder.find(f"{tmp_path}/root/other/../inside.jpg") == inside
+    inside = FileImage(tmp_path / "tree/inside.jpg")
+    assert finder.find(f"{tmp_path}/tree/other/../inside.jpg") == inside
     assert finder.find("/somebody/else/inside.jpg") == inside
     # A foreign path of the same depth is not taken for one beneath the root.
     with pytest.raises(DataError, match="fits 2 pictures"):
