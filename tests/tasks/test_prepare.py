@@ -206,7 +206,8 @@ def test_a_disk_that_fills_up_loses_no_finished_shard(
     ("changes", "message"),
     [
         ({"batch": 7}, "7 does not divide --per-shard 16"),
-        ({"batch": 0}, "does not divide"),
+        ({"batch": 0}, "--batch: 0 is below 1"),
+        ({"per_shard": 0}, "--per-shard: 0 is below 1"),
         ({"pixels": 5}, "5 is out of range"),
         ({"workers": -1}, "is negative"),
     ],
@@ -244,6 +245,15 @@ def test_a_picture_that_was_mended_can_be_tried_again(tmp_path: Path) -> None:
     again = run(replace(options, retry_bad=True))
     assert len(again.errors) == 9
     assert str(bad) in {record.image for record in again.store.records}
+
+
+def test_a_run_that_gives_nothing_has_failed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make_folder(tmp_path / "photos", good=0, bad_of_each=1)
+    words = ["prepare", "folder", str(tmp_path / "photos"), "--out", str(tmp_path / "a"), *SMALL]
+    assert main(words) == 1
+    assert "not one image could be used" in capsys.readouterr().err
 
 
 def test_bad_options_are_bad_usage(tmp_path: Path) -> None:

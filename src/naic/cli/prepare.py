@@ -1,5 +1,6 @@
 """`naic prepare READER SOURCE --out DIR`."""
 
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -7,7 +8,7 @@ from typing import Any
 
 import tyro
 
-from naic.cli.main import SOME_SKIPPED
+from naic.cli.main import FAILED, SOME_SKIPPED
 from naic.cli.screen import print_problems, progress
 from naic.config import read_toml, structure
 from naic.data.readers import Reading
@@ -100,5 +101,8 @@ def _print_prepared(done: Prepared) -> int:
     print(f"store:    {done.store.folder}")
     if done.errors:
         print_problems(done.errors, str(done.store.folder / "errors.jsonl"))
-        return SOME_SKIPPED
-    return 0
+        print("Pictures that you mend are tried again with --retry-bad.", file=sys.stderr)
+    if not len(done.store):
+        print("naic prepare: not one image could be used.", file=sys.stderr)
+        return FAILED
+    return SOME_SKIPPED if done.errors else 0

@@ -75,7 +75,10 @@ class PrepareOptions:
 
     def check(self) -> None:
         """Refuse values that cannot be; not on creation, since a file may give only some."""
-        if self.batch < 1 or self.per_shard < 1 or self.per_shard % self.batch:
+        for option, value in (("--batch", self.batch), ("--per-shard", self.per_shard)):
+            if value < 1:
+                raise ConfigError(option, f"{value} is below 1", "Try 16 and 512.")
+        if self.per_shard % self.batch:
             raise ConfigError(
                 "--batch",
                 f"{self.batch} does not divide --per-shard {self.per_shard}",
