@@ -59,10 +59,10 @@ def whole_shards(out: Path) -> int:
 def what_was_hit(out: Path, leftovers: set[str], shards_before: int) -> str:
     """The phase a killed run was in, from what it left and what was there before it."""
     parts, shards = being_written(out), whole_shards(out)
-    if not (out / "plan.json").exists() or (parts and parts == leftovers):
+    if not parts - leftovers and (parts or not (out / "plan.json").exists()):
         return "start-up, nothing written yet"
     if parts:
-        return f"writing {min(parts).removesuffix(TEMPORARY_SUFFIX).rpartition('.')[0]}"
+        return f"writing {min(parts - leftovers).removesuffix(TEMPORARY_SUFFIX).rpartition('.')[0]}"
     if shards * PER_SHARD == IMAGES:
         return "finishing, all shards written"
     computing = f"computing shard {shards}"
@@ -76,8 +76,14 @@ def strike(out: Path, delay: float, *, during_a_write: bool) -> Kill | None:
         while process.poll() is None:
             late_enough = time.monotonic() - began >= delay
             leftovers &= being_written(out)  # what is gone and comes again is new
-            if late_enough and (not during_a_write or being_written(out) - leftovers):
+            if late_enough and not during_a_write:
                 process.kill()
+            elif late_enough and being_written(out) - leftovers:
+                # Stopped first: the write may end between our look and the kill.
+                process.send_signal(signal.SIGSTOP)
+                time.sleep(0.01)
+                caught = bool(being_written(out) - leftovers)
+                process.send_signal(signal.SIGKILL if caught else signal.SIGCONT)
             time.sleep(POLL_SECONDS)
     if process.returncode == 0:
         return None
