@@ -1,0 +1,223 @@
+"""The reward of a caption, CIDEr-D in word ids, and what it would be with one word replaced.
+
+The period is a word here, in captions, references and df alike: without it one caption in three
+learns to end in "with a". Both forms below are exact and give the public code's values: `numba`
+for a CPU, and `torch` for any device, which never waits for the host and can be captured in a CUDA
+graph or compiled.
+"""
+
+import importlib.util
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from naic.errors import ConfigError, MissingExtraError
+from naic.learn.references import References
+from naic.text import MAX_IDS
+
+if TYPE_CHECKING:
+    from naic.learn.rewards_torch import Pattern
+
+SENTENCES_AT_ONCE = 2048  # on a CPU: more would not fit its cache
+
+
+@dataclass(frozen=True, slots=True)
+class Mix:
+    """How much each score counts in the reward.
+
+    CIDEr-D is on the public scale, 0 to 10; BLEU-4, of one sentence, is 0 to 1.
+    """
+
+    cider: float = 1.0
+    bleu4: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.cider < 0 or self.bleu4 < 0 or self.cider + self.bleu4 == 0:
+            raise ConfigError(
+                "reward",
+                f"cider {self.cider} and bleu4 {self.bleu4} make no reward",
+                "Give weights of at least 0, one of them above it.",
+            )
+
+
+class Rewards(Protocol):
+    """Scores captions of images given by their row among the references.
+
+    `words` are (B, N) int64 ids; a sentence ends with its first period (id 0), or with the row.
+    `image_index` is (B,) int64. Rewards are float64. An image without references scores 0.
+    """
+
+    def score(self, words: Tensor, image_index: Tensor) -> Tensor:
+        """(B,) the rewards of the captions."""
+        ...
+
+    def counterfactual(self, words: Tensor, alternatives: Tensor, image_index: Tensor) -> Tensor:
+        """(B, N, k) the rewards with the word of one agent replaced by one of its alternatives.
+
+        Where that leaves the sentence as it is, because the word is the same or comes after the
+        period, the reward is that of `score`, bit for bit. Words after the period count once the
+        period itself is replaced.
+        """
+        ...
+
+    def judge(
+        self, words: Tensor, alternatives: Tensor, image_index: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """`score` and `counterfactual` in one pass."""
+        ...
+
+
+def make_rewards(
+    references: References,
+    device: torch.device | str,
+    mix: Mix | None = None,
+    form: Literal["auto", "numba", "torch"] = "auto",
+) -> Rewards:
+    """The fastest form for the device: numba on a CPU, where it is installed, else torch."""
+    device = torch.device(device)
+    mix = mix or Mix()
+    if form == "auto":
+        installed = importlib.util.find_spec("numba") is not None
+        form = "numba" if device.type == "cpu" and installed else "torch"
+    if form == "torch":
+        return TorchRewards(references, device, mix)
+    if device.type != "cpu":
+        raise ConfigError("rewards", "numba runs on a CPU only", "Choose the form torch.")
+    return NumbaRewards(references, mix)
+
+
+class TorchRewards:
+    """Batched scoring on any device; see `Rewards`.
+
+    The first call for a shape makes an index and brings it to the device; do one before capturing
+    a CUDA graph. Later calls wait for nothing, so ids out of range are noticed on a CPU only.
+    """
+
+    def __init__(self, references: References, device: torch.device, mix: Mix) -> None:
+        from naic.learn import rewards_torch
+
+        self._kernels = rewards_torch
+        self._tables = rewards_torch.make_tables(references, device)
+        self._patterns: dict[tuple[int, int], Pattern] = {}
+        self._images = len(references)
+        self._device = device
+        self._mix = (mix.cider, mix.bleu4)
+
+    def score(self, words: Tensor, image_index: Tensor) -> Tensor:
+        """(B,) the rewards of the captions."""
+        return self.judge(words, words.new_empty(*words.shape, 0), image_index)[0]
+
+    def counterfactual(self, words: Tensor, alternatives: Tensor, image_index: Tensor) -> Tensor:
+        """(B, N, k) the rewards with one word replaced."""
+        return self.judge(words, alternatives, image_index)[1]
+
+    def judge(
+        self, words: Tensor, alternatives: Tensor, image_index: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """`score` and `counterfactual` in one pass."""
+        if self._device.type == "cpu" and not torch.compiler.is_compiling():
+            _check(words, alternatives, image_index, self._images)
+            at_once = max(
+                1, SENTENCES_AT_ONCE // (1 + alternatives.shape[1] * alternatives.shape[2])
+            )
+            if len(words) > at_once:
+                return self._in_parts(words, alternatives, image_index, at_once)
+        length, choices = alternatives.shape[1:]
+        pattern = self._patterns.get((length, choices))
+        if pattern is None:
+            pattern = self._kernels.make_pattern(length, choices, self._device)
+            self._patterns[length, choices] = pattern
+        return self._kernels.judge(
+            words, alternatives, image_index, self._tables, pattern, self._mix
+        )
+
+    def _in_parts(
+        self, words: Tensor, alternatives: Tensor, image_index: Tensor, at_once: int
+    ) -> tuple[Tensor, Tensor]:
+        parts = [
+            self.judge(words[rows], alternatives[rows], image_index[rows])
+            for first in range(0, len(words), at_once)
+            for rows in [slice(first, first + at_once)]
+        ]
+        rewards, outcomes = zip(*parts, strict=True)
+        return torch.cat(rewards), torch.cat(outcomes)
+
+
+class NumbaRewards:
+    """Incremental scoring on a CPU; see `Rewards`. Not for two threads at once."""
+
+    def __init__(self, references: References, mix: Mix) -> None:
+        try:
+            from naic.learn import rewards_numba, rewards_numba_state
+        except ImportError as error:
+            raise MissingExtraError(
+                "numba", "is not installed", "Install it with: pip install 'naic[train]'"
+            ) from error
+        self._kernels = rewards_numba
+        self._state = rewards_numba_state
+        self._references = references
+        self._mix = (mix.cider, mix.bleu4)
+        self._length = -1
+
+    def score(self, words: Tensor, image_index: Tensor) -> Tensor:
+        """(B,) the rewards of the captions; equal ones are scored once."""
+        _check(words, None, image_index, len(self._references))
+        self._fit(words.shape[1])
+        rewards = np.empty(len(words))
+        known = np.full(2 << len(words).bit_length(), -1)
+        self._kernels.score_rows(
+            words.numpy(), image_index.numpy(), self._tables, self._scratch, known, rewards
+        )
+        return torch.from_numpy(rewards)
+
+    def counterfactual(self, words: Tensor, alternatives: Tensor, image_index: Tensor) -> Tensor:
+        """(B, N, k) the rewards with one word replaced."""
+        return self.judge(words, alternatives, image_index)[1]
+
+    def judge(
+        self, words: Tensor, alternatives: Tensor, image_index: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """`score` and `counterfactual` in one pass."""
+        _check(words, alternatives, image_index, len(self._references))
+        self._fit(words.shape[1])
+        rewards = np.empty(len(words))
+        outcomes = np.empty(alternatives.shape)
+        self._kernels.judge_rows(
+            words.numpy(),
+            alternatives.numpy(),
+            image_index.numpy(),
+            self._tables,
+            self._scratch,
+            rewards,
+            outcomes,
+        )
+        return torch.from_numpy(rewards), torch.from_numpy(outcomes)
+
+    def _fit(self, length: int) -> None:
+        """Tables and working space for sentences of so many words, made when first needed."""
+        if length != self._length:
+            self._tables = self._state.make_tables(self._references, self._mix, length)
+            self._scratch = self._state.make_scratch(self._references, length)
+            self._length = length
+
+
+def _check(words: Tensor, alternatives: Tensor | None, image_index: Tensor, images: int) -> None:
+    """What a compiled kernel would not survive: ids and rows that do not exist, wrong shapes."""
+    rows, length = words.shape
+    if image_index.shape != (rows,):
+        raise ValueError(f"{rows} captions, but image_index is {tuple(image_index.shape)}")
+    if alternatives is not None and alternatives.shape[:2] != (rows, length):
+        raise ValueError(f"alternatives are {tuple(alternatives.shape)}, not ({rows}, {length}, k)")
+    for name, values, limit in (
+        ("words", words, MAX_IDS),
+        ("alternatives", alternatives, MAX_IDS),
+        ("image_index", image_index, images),
+    ):
+        if values is None or not values.numel():
+            continue
+        low, high = (int(x) for x in values.aminmax())
+        if low < 0 or high >= limit:
+            raise ValueError(f"{name} has {low} to {high}; it must be 0 to {limit - 1}")

@@ -1,0 +1,392 @@
+"""Rewards on a CPU: one row after the other, with only what a changed word changes looked up.
+
+A sentence is scored one n-gram at a time, and each adds to the sums as the c-th of its kind:
+(2c − 1)·w² to the squared norm, since c² is the sum of the first c odd numbers, and t·w² to the
+product with a reference that has it t ≥ c times. The order does not matter, so the n-grams that do
+not hold an agent's word are added up once for all its alternatives; and as nothing is ever
+subtracted, no digit is lost: a norm that is zero is exactly zero.
+"""
+
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+import numba
+import numpy as np
+
+from naic.learn.frequencies import MULTIPLIER
+from naic.learn.ngrams import BITS, ORDERS
+from naic.learn.references import SMALL, TINY
+from naic.learn.rewards_numba_state import Floats, Ints, Scratch, Sums, Tables
+from naic.text import PERIOD
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def _compile(function: Function) -> Function:
+    """Compile without counting references to arrays, since nothing is allocated in here.
+
+    numba would count every array of a tuple at every call, at four times the cost of the work.
+    """
+    options: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy", "_nrt": False}
+    return cast(Function, numba.njit(**options)(function))
+
+
+@_compile
+def score_rows(
+    words: Ints,
+    image_index: Ints,
+    tables: Tables,
+    scratch: Scratch,
+    known: Ints,
+    rewards: Floats,
+) -> None:
+    """Score each row; a sentence that an image already has had is not scored again.
+
+    `known` is a hash table of rows, twice as many places as rows or more, a power of two, all -1.
+    """
+    size = len(known)
+    for row in range(len(words)):
+        end = _sentence_end(words[row], 0)
+        mixed = image_index[row]
+        for place in range(end):
+            mixed = (mixed + words[row, place] + 1) * MULTIPLIER
+            mixed ^= mixed >> 29
+        place = mixed & (size - 1)
+        while known[place] >= 0 and not _same(words, image_index, known[place], row, end):
+            place = (place + 1) & (size - 1)
+        if known[place] >= 0:
+            rewards[row] = rewards[known[place]]
+            continue
+        known[place] = row
+        _enter(words[row], end, image_index[row], tables, scratch)
+        rewards[row] = _score_row(end, image_index[row], tables, scratch)
+
+
+@_compile
+def judge_rows(
+    words: Ints,
+    alternatives: Ints,
+    image_index: Ints,
+    tables: Tables,
+    scratch: Scratch,
+    rewards: Floats,
+    outcomes: Floats,
+) -> None:
+    """Score each row, and each row with one agent's word replaced by one of its alternatives."""
+    scratch.said[:] = -1
+    for row in range(len(words)):
+        end = _sentence_end(words[row], 0)
+        reach = _sentence_end(words[row], end)  # how far it goes when its period is replaced
+        image = image_index[row]
+        _enter(words[row], reach, image, tables, scratch)
+        rewards[row] = _score_row(end, image, tables, scratch)
+        outcomes[row, end:] = rewards[row]
+        _clear(scratch.prefix)
+        scratch.seen[:] = 0
+        for agent in range(end):
+            scratch.moment[0] = row * words.shape[1] + agent
+            until = reach if agent == end - 1 else end
+            _judge_agent(
+                words[row],
+                alternatives[row, agent],
+                agent,
+                until,
+                image,
+                tables,
+                scratch,
+                rewards[row],
+                outcomes[row, agent],
+            )
+            _add_word(agent, image, tables, scratch, scratch.prefix)
+
+
+@_compile
+def _judge_agent(
+    words: Ints,
+    alternatives: Ints,
+    agent: int,
+    until: int,
+    image: int,
+    tables: Tables,
+    scratch: Scratch,
+    reward: float,
+    outcomes: Floats,
+) -> None:
+    """One agent's alternatives, in a sentence that goes `until` there unless one is a period.
+
+    All of them share the n-grams before the agent and those after it, which are added up once.
+    """
+    others = 0
+    for choice in range(len(alternatives)):
+        word = alternatives[choice]
+        if word == words[agent]:
+            outcomes[choice] = reward
+        elif word == PERIOD:
+            outcomes[choice] = _score_changed(
+                words, agent, word, agent + 1, image, tables, scratch, scratch.prefix
+            )
+        else:
+            others += 1
+    if others == 0:
+        return
+    added = _add_rest(agent, until, image, tables, scratch)
+    for choice in range(len(alternatives)):
+        word = alternatives[choice]
+        if word in (words[agent], PERIOD):
+            continue
+        if scratch.said[word] != scratch.moment[0]:
+            scratch.said[word] = scratch.moment[0]
+            scratch.rewards[word] = _score_changed(
+                words, agent, word, until, image, tables, scratch, scratch.rest
+            )
+        outcomes[choice] = scratch.rewards[word]
+    for i in range(added):
+        scratch.seen[scratch.undo[i]] -= 1
+
+
+@_compile
+def _sentence_end(words: Ints, start: int) -> int:
+    """Where the sentence ends that goes on at `start`: behind the next period, or at the end."""
+    for place in range(start, len(words)):
+        if words[place] == PERIOD:
+            return place + 1
+    return len(words)
+
+
+@_compile
+def _same(words: Ints, image_index: Ints, one: int, other: int, end: int) -> bool:
+    """Whether two rows say the same of the same image; the other's sentence has `end` words."""
+    if image_index[one] != image_index[other]:
+        return False
+    for place in range(end):  # noqa: SIM110 (numba has no all())
+        if words[one, place] != words[other, place]:
+            return False
+    return True
+
+
+@_compile
+def _weight(key: int, inner: float, tables: Tables) -> float:
+    """The squared weight of an n-gram that the image's references do not have.
+
+    `inner` is the weight of the n-gram without its first word: where no two images have that, no
+    two have the longer one, and there is no need to look.
+    """
+    if inner == tables.weights[0]:
+        return inner
+    bucket = (key * MULTIPLIER >> tables.shift) & (len(tables.first) - 2)
+    for place in range(tables.first[bucket], tables.first[bucket + 1]):
+        if tables.bucket_keys[place] == key:
+            return float(tables.weights[tables.bucket_documents[place]])
+    return float(tables.weights[0])
+
+
+@_compile
+def _find(key: int, scratch: Scratch) -> int:
+    """Where the key is in the small table, or the free place where it would be."""
+    mask = len(scratch.keys) - 1
+    place = (key * MULTIPLIER >> 40) & mask
+    while scratch.keys[place] != 0 and scratch.keys[place] != key:
+        place = (place + 1) & mask
+    return place
+
+
+@_compile
+def _enter(words: Ints, reach: int, image: int, tables: Tables, scratch: Scratch) -> None:
+    """Give slots to the image's n-grams and to those of the row's first `reach` words."""
+    scratch.keys[:] = 0
+    start = tables.starts[image]
+    free = tables.starts[image + 1] - start
+    for slot in range(free):
+        place = _find(tables.keys[start + slot], scratch)
+        scratch.keys[place] = tables.keys[start + slot]
+        scratch.slots[place] = slot
+        scratch.weights[slot] = tables.weights[tables.documents[start + slot]]
+    for end in range(reach):
+        key = 0
+        weight = 0.0
+        for n in range(min(ORDERS, end + 1)):
+            key = (key << BITS) + words[end - n] + 1
+            place = _find(key, scratch)
+            if scratch.keys[place] == 0:
+                scratch.keys[place] = key
+                scratch.slots[place] = free
+                scratch.weights[free] = _weight(key, weight, tables)
+                free += 1
+            slot = scratch.slots[place]
+            scratch.row[end, n] = slot
+            weight = scratch.weights[slot]
+    scratch.seen[:] = 0
+
+
+@_compile
+def _clear(sums: Sums) -> None:
+    """The sums of no words."""
+    sums.norms[:] = 0
+    sums.correct[:] = 0
+    sums.products[:] = 0
+
+
+@_compile
+def _copy(source: Sums, target: Sums, references: int) -> None:
+    """Take over the sums, of an image with so many references."""
+    for n in range(ORDERS):
+        target.norms[n] = source.norms[n]
+        target.correct[n] = source.correct[n]
+        for r in range(references):
+            target.products[n, r] = source.products[n, r]
+
+
+@_compile
+def _score_row(end: int, image: int, tables: Tables, scratch: Scratch) -> float:
+    """The reward of the row's first `end` words."""
+    scratch.seen[:] = 0
+    _clear(scratch.prefix)
+    for place in range(end):
+        _add_word(place, image, tables, scratch, scratch.prefix)
+    return _finish(end, image, tables, scratch.prefix)
+
+
+@_compile
+def _add_word(place: int, image: int, tables: Tables, scratch: Scratch, sums: Sums) -> None:
+    """Add the row's n-grams that end at a word."""
+    for n in range(min(ORDERS, place + 1)):
+        _add(scratch.row[place, n], n, image, tables, scratch, sums)
+
+
+@_compile
+def _add(slot: int, n: int, image: int, tables: Tables, scratch: Scratch, sums: Sums) -> None:
+    """Add one n-gram, as the c-th of its kind."""
+    count = scratch.seen[slot] + 1
+    scratch.seen[slot] = count
+    weight = scratch.weights[slot]
+    sums.norms[n] += (2 * count - 1) * weight
+    start = tables.starts[image]
+    if slot >= tables.starts[image + 1] - start:
+        return
+    right = False
+    for r in range(tables.amounts[image]):
+        times = tables.counts[start + slot, r]
+        if times >= count:
+            sums.products[n, r] += times * weight
+            right = True
+    if right:
+        sums.correct[n] += 1
+
+
+@_compile
+def _add_rest(agent: int, until: int, image: int, tables: Tables, scratch: Scratch) -> int:
+    """Add to the prefix the n-grams that begin after the agent; tells how many to undo."""
+    _copy(scratch.prefix, scratch.rest, tables.amounts[image])
+    added = 0
+    for place in range(agent + 1, until):
+        for n in range(min(ORDERS, place - agent)):
+            slot = scratch.row[place, n]
+            scratch.undo[added] = slot
+            added += 1
+            _add(slot, n, image, tables, scratch, scratch.rest)
+    return added
+
+
+@_compile
+def _score_changed(
+    words: Ints,
+    agent: int,
+    word: int,
+    until: int,
+    image: int,
+    tables: Tables,
+    scratch: Scratch,
+    others: Sums,
+) -> float:
+    """The reward with the agent's word replaced, from the sums over n-grams without that word."""
+    _replace(words, agent, word, until, tables, scratch)
+    _copy(others, scratch.sums, tables.amounts[image])
+    holding = min(ORDERS, until - agent)  # places where an n-gram with the word may end
+    for after in range(holding):
+        for n in range(after, min(ORDERS, agent + after + 1)):
+            _add(scratch.changed[after, n], n, image, tables, scratch, scratch.sums)
+    for after in range(holding):
+        for n in range(after, min(ORDERS, agent + after + 1)):
+            scratch.seen[scratch.changed[after, n]] -= 1
+    return _finish(until, image, tables, scratch.sums)
+
+
+@_compile
+def _replace(
+    words: Ints, agent: int, word: int, until: int, tables: Tables, scratch: Scratch
+) -> None:
+    """Find the slots of the n-grams that hold the agent's new word."""
+    spare = len(scratch.seen) - ORDERS * ORDERS
+    scratch.new_keys[:] = 0
+    for after in range(min(ORDERS, until - agent)):
+        key = 0
+        last = agent + after
+        for n in range(after):
+            key = (key << BITS) + words[last - n] + 1
+        weight = scratch.weights[scratch.row[last, after - 1]] if after else 0.0
+        for n in range(after, min(ORDERS, last + 1)):
+            key = (key << BITS) + (word if n == after else words[last - n]) + 1
+            place = _find(key, scratch)
+            slot = scratch.slots[place]
+            if scratch.keys[place] == 0:
+                same = after
+                for other in range(after):
+                    if scratch.new_keys[n, other] == key:
+                        same = other
+                        break
+                scratch.new_keys[n, after] = key
+                slot = spare + ORDERS * n + same
+                if same == after:
+                    scratch.weights[slot] = _weight(key, weight, tables)
+            scratch.changed[after, n] = slot
+            weight = scratch.weights[slot]
+
+
+@_compile
+def _finish(length: int, image: int, tables: Tables, sums: Sums) -> float:
+    """The reward of a sentence of so many words with these sums."""
+    reward = 0.0
+    if tables.mix[0] != 0:
+        reward += tables.mix[0] * _cider(length, image, tables, sums)
+    if tables.mix[1] != 0:
+        reward += tables.mix[1] * _bleu(length, image, tables, sums)
+    return reward
+
+
+@_compile
+def _cider(length: int, image: int, tables: Tables, sums: Sums) -> float:
+    """CIDEr-D: the mean over orders and references of clipped cosines, shrunk by the length."""
+    amount = tables.amounts[image]
+    if amount == 0:
+        return 0.0
+    total = 0.0
+    for n in range(ORDERS):
+        if sums.norms[n] == 0:
+            continue
+        cosine = 0.0
+        for r in range(amount):
+            # The public code's length is the number of bigrams: no words and one word are alike.
+            apart = abs(max(length, 1) - max(tables.lengths[image, r], 1))
+            near = tables.penalties[apart] * tables.inverse_norms[image, r, n]
+            cosine += sums.products[n, r] * near
+        total += cosine / np.sqrt(sums.norms[n])
+    return float(10.0 * total / (ORDERS * amount))
+
+
+@_compile
+def _bleu(length: int, image: int, tables: Tables, sums: Sums) -> float:
+    """The public code's BLEU-4 of a sentence, its two small constants included."""
+    if tables.amounts[image] == 0:
+        return 0.0
+    product = 1.0
+    for n in range(ORDERS):
+        product *= (sums.correct[n] + TINY) / (max(0, length - n) + SMALL)
+    nearest = tables.lengths[image, 0]
+    for r in range(1, tables.amounts[image]):
+        other = tables.lengths[image, r]
+        apart, best = abs(other - length), abs(nearest - length)
+        if apart < best or (apart == best and other < nearest):
+            nearest = other
+    ratio = (length + TINY) / (nearest + SMALL)
+    brevity = np.exp(1 - 1 / ratio) if ratio < 1 else 1.0
+    return float(product**0.25 * brevity)

@@ -1,0 +1,1 @@
+"""The scores that papers report, as the public evaluation counts them."""
