@@ -48,5 +48,9 @@ class ConfigError(NaicError):
     """An option or a config key that is unknown, or a value out of range."""
 
 
+class MetricError(NaicError):
+    """A metric that could not be computed: its reference program failed or ran out of time."""
+
+
 class MissingExtraError(NaicError):
     """A package that belongs to an optional extra is not installed."""
