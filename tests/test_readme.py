@@ -11,11 +11,14 @@ import tyro
 from naic.cli.main import VERBS, main
 from naic.cli.prepare import _from_file
 from naic.data.readers import READER_NAMES
+from naic.tasks.evaluate import EvaluateOptions
 from naic.tasks.prepare import PrepareOptions
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+GUIDE = (ROOT / "docs" / "evaluate.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```(\w+)\n(.*?)```", README, re.DOTALL)
+GUIDE_BLOCKS = re.findall(r"```(\w+)\n(.*?)```", GUIDE, re.DOTALL)
 
 
 @pytest.fixture
@@ -41,16 +44,29 @@ def test_the_python_examples_run_and_say_what_they_claim(features: Path) -> None
 def test_the_commands_are_ones_that_exist(monkeypatch: pytest.MonkeyPatch) -> None:
     commands = [
         shlex.split(line, comments=True)
-        for language, code in BLOCKS
+        for language, code in (*BLOCKS, *GUIDE_BLOCKS)
         if language == "sh"
         for line in code.splitlines()
         if line.startswith("naic ")
     ]
-    assert len(commands) >= 4
+    assert len(commands) >= 7
     for words in commands:
         assert words[1] in VERBS
         if words[1] == "prepare":
             assert tyro.cli(PrepareOptions, args=words[2:]).reader in READER_NAMES
+        if words[1] == "evaluate":
+            assert tyro.cli(EvaluateOptions, args=words[2:]).references
+
+
+def test_the_options_of_the_guide_exist() -> None:
+    """The rows of its table, each added to the plain command."""
+    rows = re.findall(r"^\| .* \| `(--[^`]+)`", GUIDE, re.MULTILINE)
+    assert len(rows) >= 7
+    for row in rows:
+        words = ["results.json", "--references", "captions.csv", *shlex.split(row)]
+        assert tyro.cli(EvaluateOptions, args=words) != EvaluateOptions(
+            Path("results.json"), "captions.csv"
+        )
 
 
 def test_make_targets_named_in_the_documents_exist() -> None:

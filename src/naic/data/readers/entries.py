@@ -4,10 +4,12 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from PIL.Image import Image
+
 from naic.data.folders import printable
 from naic.data.records import ImageSource, Problems, Record
 from naic.data.sources import ImageFinder
-from naic.errors import DataError
+from naic.errors import DataError, ImageError
 
 _LETTER_OR_DIGIT = re.compile(r"[^\W_]")
 
@@ -25,9 +27,24 @@ class Entry:
     facts: Mapping[str, object] | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class UnseenImage:
+    """The picture of a record that was read for its captions alone."""
+
+    name: str
+
+    def load(self, at_least: int | None = None) -> Image:
+        """Always raises ImageError: nobody looked where the picture is."""
+        why = "the dataset was read without its pictures"
+        raise ImageError(printable(self.name), why, "Read it with them.")
+
+
 @dataclass
 class Checker:
-    """Makes records of entries; what cannot be used goes to `problems`, once each."""
+    """Makes records of entries; what cannot be used goes to `problems`, once each.
+
+    Without a finder, an entry that does not bring its image gets an `UnseenImage`.
+    """
 
     finder: ImageFinder | None
     problems: Problems
@@ -42,7 +59,7 @@ class Checker:
         """The record, or None if the entry cannot be used and was noted as a problem."""
         if not self._good_id(entry):
             return None
-        image = entry.image or self._find(entry)
+        image = entry.image or self._find(entry, self.finder)
         if image is None:
             return None
         captions = [
@@ -77,16 +94,17 @@ class Checker:
             return False
         return True
 
-    def _find(self, entry: Entry) -> ImageSource | None:
+    def _find(self, entry: Entry, finder: ImageFinder | None) -> ImageSource | None:
+        if finder is None:
+            return UnseenImage(entry.names[0])
         lost = _and_captions(entry)
-        assert self.finder is not None, "a reader without images of its own needs a finder"
         try:
-            image = self.finder.find(*entry.names)
+            image = finder.find(*entry.names)
         except DataError as error:
             self.problems.add(entry.where, f"{error.what}: {error.why}{lost}", error.hint)
             return None
         if image is None:
-            roots = ", ".join(printable(str(root)) for root in self.finder.roots)
+            roots = ", ".join(printable(str(root)) for root in finder.roots)
             why = f"the image {printable(entry.names[0])!r} is not in {roots}{lost}"
             hint = "Pass the folder or the uncompressed tar that holds it with --images."
             self.problems.add(entry.where, why, hint)

@@ -47,12 +47,19 @@ def read_flickr8k(source: Path, problems: Problems) -> Iterator[Entry]:
         problems.add(where, why, f"Add them to {printable(file.name)}, or remove the line.")
 
 
+def has_caption_file(folder: Path) -> bool:
+    """Whether a folder holds Flickr8k's captions where its reader looks for them."""
+    return bool(_caption_files(folder))
+
+
+def _caption_files(folder: Path) -> list[Path]:
+    files = [folder / below / name for below in _TEXT_FOLDERS for name in _CAPTION_FILES]
+    return [file for file in files if what_is(file) == "file"]
+
+
 def _caption_file(folder: Path) -> Path:
-    for below in _TEXT_FOLDERS:
-        for name in _CAPTION_FILES:
-            file = folder / below / name
-            if what_is(file) == "file":
-                return file
+    if files := _caption_files(folder):
+        return files[0]
     why = f"neither {' nor '.join(_CAPTION_FILES)} is in it"
     raise DataError(printable(str(folder)), why, "Give the path of the caption file itself.")
 

@@ -17,21 +17,27 @@ _SIDECAR = ".txt"
 _PICTURES = IMAGE_SUFFIXES | UNSUPPORTED_SUFFIXES  # the latter fail by name when opened
 
 
-def read_folder(source: Path, problems: Problems, ignored: Counter[str]) -> Iterator[Entry]:
+def read_folder(
+    source: Path, problems: Problems, ignored: Counter[str], *, pictures: bool = True
+) -> Iterator[Entry]:
     """Entries of a folder and its sub-folders, sorted by path.
 
     The id is the relative path without its suffix. `a.txt` holds the captions of `a.jpg`, one a
     line; a picture without one is unlabelled. Other files are counted in `ignored` by suffix.
+    Where `pictures` are not needed, a folder without any is read from its `.txt` files alone.
     """
-    pictures, sidecars = _look_through(source, problems, ignored)
-    if not pictures:
+    found, sidecars = _look_through(source, problems, ignored)
+    if not found and sidecars and not pictures:
+        yield from _from_sidecars(source, sidecars, problems)
+        return
+    if not found:
         hint = f"Pictures are known by their suffix: {', '.join(sorted(IMAGE_SUFFIXES))}."
         raise DataError(printable(str(source)), "there is no picture in it", hint)
     owners: dict[str, list[str]] = {}
-    for picture in pictures:
+    for picture in found:
         owners.setdefault(without_suffix(picture), []).append(picture)
     _place_lonely_sidecars(owners, sidecars, problems, ignored)
-    for picture, id_ in short_names(pictures).items():
+    for picture, id_ in short_names(found).items():
         sidecar = sidecars.get(without_suffix(picture))
         captions: list[tuple[str, object]] | None = []
         if sidecar is not None and len(owners[without_suffix(picture)]) > 1:
@@ -44,6 +50,14 @@ def read_folder(source: Path, problems: Problems, ignored: Counter[str]) -> Iter
         if captions is not None:
             image = FileImage(Path(source, picture))
             yield Entry(printable(picture), printable(id_), (), captions, image=image)
+
+
+def _from_sidecars(source: Path, sidecars: dict[str, str], problems: Problems) -> Iterator[Entry]:
+    """An entry for each file of captions, under the id that its picture would have."""
+    for stem, sidecar in sorted(sidecars.items(), key=lambda pair: pair[0].split("/")):
+        captions = _captions(source, sidecar, problems)
+        if captions is not None:
+            yield Entry(printable(sidecar), printable(stem), [stem], captions)
 
 
 def _look_through(

@@ -1,6 +1,6 @@
 """The JSON files of Karpathy's splits: COCO, Flickr8k and Flickr30k share one layout."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from naic.data.folders import printable
@@ -9,10 +9,14 @@ from naic.data.readers.files import list_under, read_json_object
 from naic.data.records import Problems
 
 
-def read_karpathy(source: Path, problems: Problems) -> Iterator[Entry]:
+def read_karpathy(
+    source: Path, problems: Problems, splits: Collection[str] | None = None
+) -> Iterator[Entry]:
     """Entries of a `dataset_*.json`, plain or packed; splits are kept as they are given.
 
-    `raw` is preferred to `tokens`, which have lost their case and punctuation.
+    `raw` is preferred to `tokens`, which have lost their case and punctuation. Entries of other
+    splits than `splits` (None: all are wanted) are there to be counted: they have as many captions
+    as they should, but blank ones.
     """
     value = read_json_object(source, unused=("tokens", "raw"))
     images = list_under(value, "images", source)
@@ -25,12 +29,14 @@ def read_karpathy(source: Path, problems: Problems) -> Iterator[Entry]:
             why = f"it is {kind(row)} where an object is expected"
             problems.add(where, why, "Repair or remove it.")
             continue
-        entry = _entry(row, where, problems)
+        entry = _entry(row, where, problems, splits)
         if entry is not None:
             yield entry
 
 
-def _entry(row: dict[str, object], where: str, problems: Problems) -> Entry | None:
+def _entry(
+    row: dict[str, object], where: str, problems: Problems, splits: Collection[str] | None
+) -> Entry | None:
     cocoid, filename = row.get("cocoid"), row.get("filename")
     filepath, split = row.get("filepath", ""), row.get("split", "")
     sentences = row.get("sentences")
@@ -51,12 +57,15 @@ def _entry(row: dict[str, object], where: str, problems: Problems) -> Entry | No
         return None
     filename = str(filename or "")
     id_ = without_suffix(filename) if cocoid is None else str(cocoid)
+    where = f"{where} ({printable(id_)})"
+    if splits is not None and (split or "") not in splits:
+        return Entry(where, id_, captions=[("", "")] * len(sentences), split=str(split or ""))
     return Entry(
-        where=f"{where} ({printable(id_)})",
+        where=where,
         id=id_,
         names=image_names(str(filepath or ""), filename, cocoid),
         captions=[
-            (f"{where} ({printable(id_)}), sentence {number}", _caption(sentence))
+            (f"{where}, sentence {number}", _caption(sentence))
             for number, sentence in enumerate(sentences, 1)
         ],
         split=str(split or ""),

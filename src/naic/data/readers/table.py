@@ -34,8 +34,7 @@ def read_table(source: Path, problems: Problems) -> Iterator[Entry]:
 
     An image is looked for beneath the roots, then where its path leads from the table's folder.
     """
-    suffixes = [suffix.lower() for suffix in source.suffixes]
-    suffix = next((s for s in reversed(suffixes) if s not in _PACKED), "")
+    suffix = _suffix(source)
     if suffix in _DELIMITERS:
         rows = csv_rows(read_text(source), source, _DELIMITERS[suffix], problems)
     elif suffix in _JSON_LINES:
@@ -44,6 +43,17 @@ def read_table(source: Path, problems: Problems) -> Iterator[Entry]:
         hint = f"Name it {', '.join([*_DELIMITERS, *_JSON_LINES])}, as what it holds."
         raise DataError(printable(str(source)), f"a table cannot be {suffix or 'nameless'}", hint)
     yield from entries_of(rows, source.absolute().parent, problems)
+
+
+def is_table(path: Path) -> bool:
+    """Whether the name says that the file is a table."""
+    return _suffix(path) in (*_DELIMITERS, *_JSON_LINES)
+
+
+def _suffix(path: Path) -> str:
+    """The last suffix that tells of the content: `.csv` of `a.csv.gz`."""
+    suffixes = [suffix.lower() for suffix in path.suffixes]
+    return next((suffix for suffix in reversed(suffixes) if suffix not in _PACKED), "")
 
 
 def entries_of(rows: Iterator[Row], folder: Path, problems: Problems) -> Iterator[Entry]:

@@ -1,0 +1,131 @@
+"""`naic evaluate RESULTS.json --references PATH`."""
+
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+
+import tyro
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from naic.cli.main import FAILED, SOME_SKIPPED
+from naic.tasks.evaluate import Evaluation, evaluate
+from naic.tasks.evaluate_options import EvaluateOptions
+from naic.tasks.evaluation_report import write_reports
+from naic.tasks.evaluation_signature import signature_line
+
+HELP = """Score captions against those of people, as the public COCO evaluation does.
+
+RESULTS.json is what COCO's server takes: [{"image_id": 42, "caption": "a dog on a sofa"}, ...].
+BLEU, ROUGE-L and CIDEr need nothing else; METEOR and SPICE need Java and the extra naic[metrics].
+Exit code 3 means: done, but a metric failed or bad rows of the dataset were left out."""
+
+HABITS = {
+    "repeats": "with a word twice in a row, %",
+    "bad_endings": "with a bad ending, %",
+    "vocabulary": "distinct words",
+    "mean_length": "words a caption",
+    "empty": "empty captions",
+}
+_WIDTH = 100  # of a table that is not on a terminal
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Parse, score, write, print."""
+    options = tyro.cli(
+        EvaluateOptions, prog="naic evaluate", description=HELP, args=list(arguments)
+    )
+    evaluation = evaluate(options, _report)
+    write_reports(evaluation, options)
+    console = _console()
+    spread = ", with 95 % intervals over the images" if evaluation.intervals else ""
+    print(f"{len(evaluation.images):,} images; scores x 100{spread}")
+    console.print(_scores(evaluation))
+    console.print(_habits(evaluation))
+    print(f"signature: {signature_line(evaluation.signature)}")
+    return _print_shortcomings(evaluation)
+
+
+def _report(what: str) -> None:
+    if sys.stderr.isatty():
+        print(f"{what} ...", file=sys.stderr)
+
+
+def _console() -> Console:
+    """The terminal as it is; elsewhere wide enough for every column."""
+    return Console() if sys.stdout.isatty() else Console(width=_WIDTH, color_system=None)
+
+
+def _table(title: str) -> Table:
+    table = Table(box=box.SIMPLE if sys.stdout.isatty() else None)
+    table.add_column(title)
+    return table
+
+
+def _scores(evaluation: Evaluation) -> Table:
+    """Values times 100, as papers print them."""
+    table = _table("metric")
+    table.add_column("score", justify="right")
+    if evaluation.intervals:
+        table.add_column("95 %", justify="right")
+    if evaluation.against is not None:
+        table.add_column("against", justify="right")
+        table.add_column("difference", justify="right")
+        table.add_column("95 %", justify="right")
+        table.add_column("p", justify="right")
+    for name, score in evaluation.system.scores.items():
+        row = [name, f"{100 * score.value:.1f}"]
+        if name in evaluation.intervals:
+            row.append(_interval(*evaluation.intervals[name]))
+        found = evaluation.differences.get(name)
+        if evaluation.against is not None and found is not None:
+            row.append(f"{100 * evaluation.against.scores[name].value:.1f}")
+            row += [f"{100 * found.value:+.1f}", _interval(found.low, found.high, "+")]
+            row.append(f"{found.p:.3f}")
+        table.add_row(*row)
+    return table
+
+
+def _interval(low: float, high: float, sign: str = "") -> str:
+    return f"{100 * low:{sign}.1f} to {100 * high:{sign}.1f}"
+
+
+def _habits(evaluation: Evaluation) -> Table:
+    """The captions beside the references: what is usual for people shows what is not."""
+    columns = {"captions": evaluation.system.habits}
+    if evaluation.against is not None:
+        columns["against"] = evaluation.against.habits
+    columns["people"] = evaluation.human
+    table = _table("habit")
+    for column in columns:
+        table.add_column(column, justify="right")
+    values = [asdict(found) for found in columns.values()]
+    for key, what in HABITS.items():
+        table.add_row(what, *(_habit(key, value[key]) for value in values))
+    return table
+
+
+def _habit(key: str, value: float) -> str:
+    if key in ("repeats", "bad_endings"):
+        return f"{100 * value:.2f}"
+    return f"{value:.1f}" if key == "mean_length" else f"{value:,}"
+
+
+def _print_shortcomings(evaluation: Evaluation) -> int:
+    """What is not in the table, and why; the exit code."""
+    for why in dict.fromkeys(evaluation.missing.values()):  # one line for both if Java is missing
+        names = " and ".join(name for name, own in evaluation.missing.items() if own == why)
+        print(f"naic evaluate: left out {names}: {why}", file=sys.stderr)
+    for name, why in evaluation.failed.items():
+        print(f"naic evaluate: {name} failed: {why}", file=sys.stderr)
+    if evaluation.problems:
+        first = evaluation.problems[0]
+        print(
+            f"naic evaluate: {len(evaluation.problems):,} rows of the dataset were left out, "
+            f"such as {first.where}: {first.why}",
+            file=sys.stderr,
+        )
+    if not evaluation.system.scores:
+        return FAILED
+    return SOME_SKIPPED if evaluation.failed or evaluation.problems else 0

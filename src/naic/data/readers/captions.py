@@ -1,0 +1,67 @@
+"""Captions without pictures, from any format a dataset can have: what an evaluation reads."""
+
+from collections import Counter
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from naic.data.features import FeatureStore
+from naic.data.readers import read, refuse_unknown
+from naic.data.readers.detect import CaptionReader, detect
+from naic.data.records import Problems
+
+
+class Captioned(NamedTuple):
+    """An image by its id, what people said about it, and its split."""
+
+    id: str
+    captions: tuple[str, ...]
+    split: str
+
+
+@dataclass(frozen=True, slots=True)
+class Captions:
+    """The captions of the splits asked for, in the source's own order."""
+
+    reader: CaptionReader
+    images: list[Captioned]
+    splits: Counter[str]  # of everything in the source
+
+
+def read_captions(
+    source: str,
+    *,
+    reader: CaptionReader | None = None,
+    splits: Collection[str] | None = None,
+    seed: int = 0,
+    problems: Problems,
+) -> Captions:
+    """Read captions; no picture needs to be there.
+
+    Args:
+        source: a path; for `shapes` the number of scenes.
+        reader: how to read it; None finds out.
+        splits: the splits wanted; None is all.
+        seed: of the scenes of `shapes`.
+        problems: hears of each thing that cannot be used; may raise it.
+
+    Raises:
+        DataError: the source cannot be read, or `problems` raises.
+        StoreError: the source is a feature store that cannot be read.
+        ConfigError: there is no such split.
+    """
+    reader = reader or detect(source)
+    if reader == "store":
+        return _from_store(source, splits)
+    reading = read(reader, source, problems=problems, seed=seed, splits=splits, pictures=False)
+    images = [Captioned(record.id, record.captions, record.split) for record in reading.records]
+    return Captions(reader, images, reading.all_splits)
+
+
+def _from_store(source: str, splits: Collection[str] | None) -> Captions:
+    records = FeatureStore(source).records
+    found = Counter(record.split for record in records)
+    refuse_unknown(splits, found)
+    wanted = [record for record in records if splits is None or record.split in splits]
+    images = [Captioned(record.id, record.captions, record.split) for record in wanted]
+    return Captions("store", images, found)

@@ -1,0 +1,87 @@
+"""Which reader a source is for, told from what is in it; nobody should have to know by heart."""
+
+import gzip
+import lzma
+import re
+import zlib
+from pathlib import Path
+from typing import Literal
+
+from naic.data.folders import printable
+from naic.data.readers.files import what_is
+from naic.data.readers.flickr8k import has_caption_file
+from naic.data.readers.table import is_table
+from naic.errors import DataError
+
+CaptionReader = Literal[
+    "karpathy", "coco", "flickr8k", "table", "folder", "shapes", "store"
+]  # what captions can be read with: the readers of pictures, and a finished feature store
+
+_HEAD = 1 << 20  # enough for the first images of any known file; COCO's own has no captions yet
+_XZ, _GZIP = b"\xfd7zXZ\x00", b"\x1f\x8b"
+# A quote inside a JSON string is written \", so these can only be keys.
+_SENTENCES = re.compile(rb'"sentences"\s*:')
+_COCO = re.compile(rb'"(images|annotations)"\s*:\s*\[')
+_TOKENS = re.compile(rb"[^\t\n]+#[0-9]+\t")  # a.jpg#0<tab>A caption .
+_HINT = "Name the reader with --reader."
+
+
+def detect(source: str) -> CaptionReader:
+    """The reader whose format the source has.
+
+    Raises:
+        DataError: there is no such source, or it is in no known format.
+    """
+    path = Path(source)
+    match what_is(path):
+        case "missing" if source.isascii() and source.isdigit():
+            return "shapes"
+        case "missing":
+            why = "there is no such file or folder"
+            raise DataError(printable(source), why, "Check the path.")
+        case "folder" if (path / "plan.json").exists() or (path / "records.jsonl").exists():
+            return "store"
+        case "folder":
+            return "flickr8k" if has_caption_file(path) else "folder"
+        case "special":
+            raise DataError(printable(source), "it is not a regular file", "Copy it to one.")
+    if is_table(path):
+        return "table"
+    return _by_content(_head(path), printable(source))
+
+
+def _by_content(head: bytes, name: str) -> CaptionReader:
+    text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
+    if text.startswith(b"{"):
+        if _SENTENCES.search(text):
+            return "karpathy"
+        if _COCO.search(text):
+            return "coco"
+        why = "it is JSON without 'images' or 'annotations', so its reader cannot be told"
+        raise DataError(name, why, _HINT)
+    if text.startswith(b"["):
+        why = "it is a JSON list; a dataset is an object with the key 'images'"
+        hint = "Is it a file of results? Give the human captions here."
+        raise DataError(name, why, hint)
+    if text.lower().startswith(b"image,") or _TOKENS.match(text):
+        return "flickr8k"
+    why = "its reader cannot be told from its name or content" if text else "the file is empty"
+    raise DataError(name, why, _HINT if text else "Get it again.")
+
+
+def _head(path: Path) -> bytes:
+    """The first megabyte, unpacked; a whole file would take seconds, twice."""
+    try:
+        with path.open("rb") as file:
+            start = file.read(6)
+        if start.startswith(_XZ):
+            with lzma.open(path) as file:
+                return file.read(_HEAD)
+        if start.startswith(_GZIP):
+            with gzip.open(path) as file:
+                return file.read(_HEAD)
+        with path.open("rb") as file:
+            return file.read(_HEAD)
+    except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
+        why = f"it cannot be read ({error})"
+        raise DataError(printable(str(path)), why, "Check it, or get it again.") from error

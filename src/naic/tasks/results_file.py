@@ -1,0 +1,204 @@
+"""Files of captions as the COCO server takes them, and whose image each caption is of."""
+
+import re
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from naic.data.folders import printable
+from naic.data.readers.captions import Captioned, Captions
+from naic.data.readers.entries import is_text, kind, without_suffix
+from naic.data.readers.files import read_json
+from naic.errors import DataError
+from naic.images import IMAGE_SUFFIXES
+
+_SHAPE = 'Write [{"image_id": 42, "caption": "a dog on a sofa"}, ...].'
+_EXAMPLES = 5
+# COCO's pictures are called COCO_val2014_000000000042.jpg or 000000000042.jpg, and image 42.
+_NUMBER = re.compile(r"(?:COCO_[a-z]+[0-9]{4}_)?0*([0-9]+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """A caption that some system gave, and its place in the file."""
+
+    where: str
+    image_id: str
+    caption: str
+
+
+@dataclass(frozen=True, slots=True)
+class ResultsFile:
+    """All captions of one system."""
+
+    name: str
+    results: list[Result]
+
+
+def read_results(path: Path) -> ResultsFile:
+    """Read a file in COCO's results format, plain or packed (.xz, .gz).
+
+    Raises:
+        DataError: it cannot be read, or an entry is not what it should be; the entry is named.
+    """
+    name = printable(str(path))
+    value = read_json(path)
+    if not isinstance(value, list):
+        why = f"it holds {kind(value)} where a list of captions is expected"
+        raise DataError(name, why, _SHAPE)
+    if not value:
+        raise DataError(name, "there is no caption in it", _SHAPE)
+    file = printable(path.name)
+    rows = enumerate(value, 1)
+    return ResultsFile(name, [_result(row, f"{file}, entry {number}") for number, row in rows])
+
+
+def _result(row: object, where: str) -> Result:
+    if not isinstance(row, dict):
+        why = f"it is {kind(row)} where an object is expected"
+        raise DataError(where, why, _SHAPE)
+    for key in ("image_id", "caption"):
+        if key not in row:
+            raise DataError(where, f"there is no {key!r}", _SHAPE)
+    image, caption = row["image_id"], row["caption"]
+    if isinstance(image, bool) or not isinstance(image, int | str):
+        given = f"the number {image}" if isinstance(image, float) else kind(image)
+        why = f"'image_id' is {given}, not a whole number or a string"
+        raise DataError(where, why, "Give the id that the image has in the references.")
+    if not isinstance(caption, str):
+        why = f"the caption is {kind(caption)}, not a string"
+        raise DataError(where, why, 'Write an empty caption as "".')
+    if not is_text(caption) or not is_text(str(image)):
+        raise DataError(where, "its text is not valid Unicode", "Save the file as UTF-8.")
+    return Result(where, str(image), caption)
+
+
+def plain_id(image_id: str) -> str:
+    """What ids of one image have in common, whoever wrote them.
+
+    Folders, the suffix of a picture, COCO's prefix and leading zeros are taken off, so that 42,
+    "000000000042.jpg" and "val2014/COCO_val2014_000000000042" are the same image.
+    """
+    base = image_id.rpartition("/")[2]
+    stem = without_suffix(base)
+    if base[len(stem) :].lower() in IMAGE_SUFFIXES:
+        base = stem
+    number = _NUMBER.fullmatch(base)
+    return number[1] if number else base
+
+
+class Matcher:
+    """Finds the reference of a result by its id: as it is written, else by its plain form."""
+
+    def __init__(self, references: Captions, split: str) -> None:
+        self._images = references.images
+        self._split = split
+        self._exact = {image.id: place for place, image in enumerate(self._images)}
+        self._plain: dict[str, list[int]] = {}
+        for place, image in enumerate(self._images):
+            self._plain.setdefault(plain_id(image.id), []).append(place)
+
+    def match(self, file: ResultsFile) -> dict[int, Result]:
+        """The result for each place among the references.
+
+        Raises:
+            DataError: an image is not there, is there twice, or could be several.
+        """
+        found: dict[int, Result] = {}
+        unknown: list[str] = []
+        for result in file.results:
+            place = self._place(result)
+            if place is None:
+                unknown.append(result.image_id)
+                continue
+            first = found.setdefault(place, result)
+            if first is not result:
+                image = printable(self._images[place].id)
+                why = f"image {image} has a caption already, in {first.where.rpartition(', ')[2]}"
+                raise DataError(result.where, why, "Give one caption an image.")
+        if unknown:
+            why = (
+                f"{len(unknown):,} of {len(file.results):,} captions are of images that are not "
+                f"among the {len(self._images):,} references{self._split} ({examples(unknown)})"
+            )
+            hint = "Check --references and --split, or take those captions out."
+            raise DataError(file.name, why, hint)
+        return found
+
+    def _place(self, result: Result) -> int | None:
+        if result.image_id in self._exact:
+            return self._exact[result.image_id]
+        places = self._plain.get(plain_id(result.image_id), [])
+        if len(places) > 1:
+            first, second = (printable(self._images[place].id) for place in places[:2])
+            why = f"image {printable(result.image_id)} could be {first} or {second}"
+            raise DataError(result.where, why, "Give the id as it is in the references.")
+        return places[0] if places else None
+
+
+def pair(
+    files: Sequence[ResultsFile],
+    references: Captions,
+    *,
+    splits: Collection[str],
+    subset: bool,
+) -> tuple[list[Captioned], list[list[str]]]:
+    """The images to score, and the captions that each file has for them.
+
+    Every image with references must have a caption in every file. With `subset`, images that
+    cannot be scored are left out instead: those without a caption, and those without references.
+    """
+    split = f" of split {'+'.join(splits)}" if splits else ""
+    matcher = Matcher(references, split)
+    matched = [matcher.match(file) for file in files]
+    images = references.images
+    wanted = [place for place, image in enumerate(images) if image.captions]
+    if not wanted:
+        why = f"not one image{split} has a human caption"
+        raise DataError("references", why, "Give a dataset that has captions.")
+    if not subset:
+        for file, found in zip(files, matched, strict=True):
+            _refuse_unlabelled(file, found, images)
+            _refuse_missing(file, found, images, wanted, splits)
+    scored = [place for place in wanted if all(place in found for found in matched)]
+    if not scored:
+        raise DataError(files[0].name, "no image is left to score", "Check --references.")
+    captions = [[found[place].caption for place in scored] for found in matched]
+    return [images[place] for place in scored], captions
+
+
+def _refuse_unlabelled(
+    file: ResultsFile, found: dict[int, Result], images: Sequence[Captioned]
+) -> None:
+    ids = [images[place].id for place in sorted(found) if not images[place].captions]
+    if ids:
+        why = f"{len(ids):,} of its images have no human caption to compare with ({examples(ids)})"
+        hint = "Take them out, or pass --subset to score the others."
+        raise DataError(file.name, why, hint)
+
+
+def _refuse_missing(
+    file: ResultsFile,
+    found: dict[int, Result],
+    images: Sequence[Captioned],
+    wanted: Sequence[int],
+    splits: Collection[str],
+) -> None:
+    ids = [images[place].id for place in wanted if place not in found]
+    if not ids:
+        return
+    why = (
+        f"{len(ids):,} of the {len(wanted):,} images to be scored have no caption in it "
+        f"({examples(ids)})"
+    )
+    hint = "Caption them, or pass --subset to score only those that are there."
+    here = sorted({images[place].split for place in found})
+    if not splits and len({image.split for image in images}) > len(here) and all(here):
+        hint = f"Its images are of split {' and '.join(here)}: pass --split {' '.join(here)}."
+    raise DataError(file.name, why, printable(hint))
+
+
+def examples(ids: Sequence[str]) -> str:
+    """A few ids for a message."""
+    more = ", ..." if len(ids) > _EXAMPLES else ""
+    return ", ".join(printable(id_) for id_ in ids[:_EXAMPLES]) + more
