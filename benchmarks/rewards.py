@@ -13,7 +13,6 @@ import json
 import platform
 import shlex
 import statistics
-import sys
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable
@@ -269,6 +268,13 @@ def _gpu_time(work: Callable[[], object]) -> float:
     return 1000 * statistics.median(times)
 
 
+def _command(options: argparse.Namespace) -> str:
+    """How to run this again; where the captions lay is nobody's business."""
+    device = [] if options.device == "cpu" else ["--device", options.device]
+    words = ["python", "benchmarks/rewards.py", "--captions", options.captions.name, *device]
+    return shlex.join([*words, "--rounds", str(options.rounds)])
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--captions", type=Path, required=True)
@@ -279,7 +285,7 @@ def main() -> None:
     corpus = load(options.captions)
     gpu = options.device == "cuda"
     run = {
-        "command": shlex.join(["python", "benchmarks/rewards.py", *sys.argv[1:]]),
+        "command": _command(options),
         "machine": torch.cuda.get_device_name() if gpu else f"one core, {platform.machine()}",
         "python": platform.python_version(),
         "torch": torch.__version__,

@@ -19,7 +19,7 @@ from naic.learn.references import References
 from naic.text import MAX_IDS
 
 if TYPE_CHECKING:
-    from naic.learn.rewards_torch import Pattern
+    from naic.learn.rewards_torch_state import Pattern
 
 SENTENCES_AT_ONCE = 2048  # on a CPU: more would not fit its cache
 
@@ -97,10 +97,11 @@ class TorchRewards:
     """
 
     def __init__(self, references: References, device: torch.device, mix: Mix) -> None:
-        from naic.learn import rewards_torch
+        from naic.learn import rewards_torch, rewards_torch_state
 
         self._kernels = rewards_torch
-        self._tables = rewards_torch.make_tables(references, device)
+        self._state = rewards_torch_state
+        self._tables = rewards_torch_state.make_tables(references, device)
         self._patterns: dict[tuple[int, int], Pattern] = {}
         self._images = len(references)
         self._device = device
@@ -128,7 +129,7 @@ class TorchRewards:
         length, choices = alternatives.shape[1:]
         pattern = self._patterns.get((length, choices))
         if pattern is None:
-            pattern = self._kernels.make_pattern(length, choices, self._device)
+            pattern = self._state.make_pattern(length, choices, self._device)
             self._patterns[length, choices] = pattern
         return self._kernels.judge(
             words, alternatives, image_index, self._tables, pattern, self._mix
