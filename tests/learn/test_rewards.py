@@ -25,6 +25,7 @@ FORMS: tuple[Form, ...] = ("numba", "torch")
 EXACT = 1e-11
 WORLD = make_world(seed=5)  # for property tests, which take no fixtures
 SCORERS = {form: make_rewards(WORLD.references, "cpu", form=form) for form in FORMS}
+MIXED = [make_rewards(WORLD.references, "cpu", Mix(cider=0.7, bleu4=2), form) for form in FORMS]
 
 
 @pytest.fixture(scope="module")
@@ -97,8 +98,7 @@ def test_what_changes_nothing_has_the_same_bits(seed: int, choices: int, rows: i
     ends = torch.tensor([len(cut(row)) for row in words.tolist()])
     after = torch.arange(LENGTH) >= ends[:, None]  # (B, N)
     same = after[..., None] | (alternatives == words[..., None])
-    for form in FORMS:
-        scorer = SCORERS[form]
+    for scorer in (*SCORERS.values(), *MIXED):
         reward = scorer.score(words, images)
         outcomes = scorer.counterfactual(words, alternatives, images)
         expected = reward[:, None, None].expand_as(outcomes)

@@ -47,10 +47,8 @@ class Pattern:
     """
 
     one: Tensor  # (1, 1) the number one
-    words: (
-        Tensor  # (S * 5 + C * N,) the words of each n-gram and a one, then of each sentence, in T
-    )
-    packing: Tensor  # (S, 5) what each of an n-gram's is to be multiplied by
+    words: Tensor  # (S * 5 + C * N,) of each n-gram, with a one; then of each sentence; in T
+    packing: Tensor  # (S, 5) what those of an n-gram are multiplied by; 0 beyond its end
     sentences: Tensor  # (C * 4 * N,) the n-grams of each sentence, in S
     numbers: Tensor  # (N,) 1 to N
     length: Tensor  # () N
