@@ -305,9 +305,10 @@ def forbidden_to_wait() -> Iterator[None]:
 
 
 @pytest.mark.gpu
-def test_on_a_gpu_without_waiting(world: World) -> None:
+@pytest.mark.parametrize("mix", [Mix(), Mix(cider=0.7, bleu4=2)])
+def test_on_a_gpu_without_waiting(world: World, mix: Mix) -> None:
     """The same scores as numba, in eager mode without a sync, in a CUDA graph, and compiled."""
-    scorer, reference = (make_rewards(world.references, device) for device in ("cuda", "cpu"))
+    scorer, reference = (make_rewards(world.references, device, mix) for device in ("cuda", "cpu"))
     for rows in (1, 3, 50, 400):
         for choices in (1, 2, 5):
             cpu = make_rows(world, rows + choices, rows, choices)

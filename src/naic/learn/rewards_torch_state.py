@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from naic.learn.ngrams import BITS, ORDERS
-from naic.learn.references import SIGMA, References
+from naic.learn.references import SIGMA, SMALL, TINY, References
 
 NO_KEY = 2**62  # sorts behind every n-gram, and is exact as a float, which padding makes of it
 LONGEST = 127  # words of a sentence: how often it has an n-gram is counted in eight bits
@@ -33,6 +33,7 @@ class Tables:
     absent: Tensor  # (I, R) true where there is no such reference
     nearness: Tensor  # CIDEr-D's Gaussian of length − offset
     offsets: Tensor  # (I, R)
+    brevity: Tensor  # (128, L + 1) BLEU's penalty, by words of the sentence and of the reference
     known: Tensor  # (K + 1,) the n-grams of two training images or more, ascending
     weights: Tensor  # (K + 1,) squared
     unseen: Tensor  # () the squared weight of all the others
@@ -78,10 +79,18 @@ def make_tables(references: References, device: torch.device) -> Tables:
         absent=put(numbers >= references.amounts[:, None]),
         nearness=put(np.exp(-(np.arange(-longest, LONGEST + 1) ** 2) / (2 * SIGMA**2))),
         offsets=put(lengths - longest),
+        brevity=put(_brevity(longest)),
         known=pad(put(frequencies.bucket_keys[order]), (0, 1), value=NO_KEY),
         weights=pad(put(weights), (0, 1)),
         unseen=torch.tensor(frequencies.weights[0], dtype=torch.float64, device=device),
     )
+
+
+def _brevity(longest: int) -> npt.NDArray[np.float64]:
+    """The public code's, with its two small constants."""
+    said, wanted = np.arange(LONGEST + 1.0)[:, None], np.arange(longest + 1.0)
+    ratio = (said + TINY) / (wanted + SMALL)
+    return np.exp(np.minimum(0, 1 - 1 / ratio))
 
 
 def _in_rows(values: Tensor, starts: Tensor, empty: int) -> Tensor:
