@@ -92,12 +92,17 @@ def count_kinds(kinds: dict[str, int], words: torch.Tensor, alternatives: torch.
     kinds["after it"] += int((places >= ends).expand_as(different).sum())
 
 
+def unchanged(words: torch.Tensor, alternatives: torch.Tensor) -> torch.Tensor:
+    """(B, N, k) where a replacement leaves the sentence as it is."""
+    ends = torch.tensor([len(cut(row)) for row in words.tolist()])
+    after = torch.arange(LENGTH) >= ends[:, None]  # (B, N)
+    return after[..., None] | (alternatives == words[..., None])
+
+
 @given(seed=st.integers(0, 10_000), choices=st.integers(1, 5), rows=st.integers(1, 9))
 def test_what_changes_nothing_has_the_same_bits(seed: int, choices: int, rows: int) -> None:
     words, alternatives, images = make_rows(WORLD, seed, rows, choices)
-    ends = torch.tensor([len(cut(row)) for row in words.tolist()])
-    after = torch.arange(LENGTH) >= ends[:, None]  # (B, N)
-    same = after[..., None] | (alternatives == words[..., None])
+    same = unchanged(words, alternatives)
     for scorer in (*SCORERS.values(), *MIXED):
         reward = scorer.score(words, images)
         outcomes = scorer.counterfactual(words, alternatives, images)
@@ -321,6 +326,8 @@ def test_on_a_gpu_without_waiting(world: World, mix: Mix) -> None:
             for one, two in zip((base, outcomes), reference.judge(*cpu), strict=True):
                 assert torch.allclose(one.cpu(), two, rtol=0, atol=EXACT)
             assert torch.equal(base, score)
+            same = unchanged(cpu[0], cpu[1]).cuda()
+            assert torch.equal(outcomes[same], base[:, None, None].expand_as(outcomes)[same])
 
 
 @pytest.mark.gpu
