@@ -7,7 +7,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from naic.learn.references import References, encode_reference
+from naic.learn.reference_counts import encode_reference
+from naic.learn.references import References
 from naic.text import PERIOD, UNK, Vocabulary
 from tests.learn.public import PublicCider
 

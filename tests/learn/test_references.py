@@ -1,5 +1,3 @@
-import json
-import struct
 from collections import Counter
 from pathlib import Path
 
@@ -7,10 +5,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from safetensors import safe_open
+from safetensors.numpy import load_file, save_file
 
 from naic.cli.main import main
 from naic.data.features import FeatureStore
-from naic.errors import DataError, StoreError, VocabularyError
+from naic.errors import ConfigError, DataError, StoreError, VocabularyError
 from naic.learn.frequencies import Frequencies, buckets_of, count_frequencies
 from naic.learn.ngrams import BITS, order_of, pack
 from naic.learn.references import FILE_NAME, References
@@ -127,7 +127,7 @@ def test_references_are_not_cut_and_unknown_words_are_unk() -> None:
 
 def test_many_images_are_built_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     world = make_world(seed=4)
-    monkeypatch.setattr("naic.learn.references._IMAGES_AT_ONCE", 7)
+    monkeypatch.setattr("naic.learn.reference_counts._IMAGES_AT_ONCE", 7)
     again = References.build(world.captions, world.vocabulary, world.training)
     for name in ("starts", "keys", "documents", "counts", "inverse_norms", "lengths"):
         assert np.array_equal(getattr(again, name), getattr(world.references, name)), name
@@ -174,22 +174,60 @@ def test_damaged_tables_are_refused(saved: Path) -> None:
             References.load(saved, VOCABULARY)
 
 
-def test_tables_that_contradict_themselves_are_refused(saved: Path) -> None:
-    """A kernel would read past the end of an array that is too short."""
-    whole = saved.read_bytes()
-    size = struct.unpack("<Q", whole[:8])[0]
-    header = json.loads(whole[8 : 8 + size])
-    place = 8 + size + header["starts"]["data_offsets"][0]
-    for value in (10**6, -1):
-        broken = bytearray(whole)
-        broken[place + 8 : place + 16] = struct.pack("<q", value)
-        saved.write_bytes(bytes(broken))
+@pytest.mark.parametrize(
+    ("name", "place", "value"),
+    [
+        ("starts", 1, 10**6),
+        ("starts", 1, -1),
+        ("keys", 0, 2**60),
+        ("keys", 3, -7),
+        ("documents", 2, 10**6),
+        ("documents", 2, -5),
+        ("amounts", 0, 9),
+        ("lengths", 0, -1),
+        ("inverse_norms", 0, float("nan")),
+        ("bucket_documents", 0, 1000),
+        ("bucket_documents", 0, 0),
+        ("first", 3, 10**6),
+    ],
+)
+def test_tables_that_contradict_themselves_are_refused(
+    saved: Path, name: str, place: int, value: float
+) -> None:
+    """A kernel would read past the end of an array, or give nonsense."""
+    arrays = load_file(saved)
+    with safe_open(saved, "numpy") as file:
+        note = file.metadata()
+    arrays[name].reshape(-1)[place] = value
+    save_file(arrays, saved, note)
+    with pytest.raises(StoreError, match="contradicts itself"):
+        References.load(saved, VOCABULARY)
+
+
+def test_other_kinds_of_files_are_refused(saved: Path) -> None:
+    arrays = load_file(saved)
+    with safe_open(saved, "numpy") as file:
+        note = file.metadata()
+    for name, changed in (
+        ("starts", arrays["starts"].astype(np.float64)),
+        ("keys", arrays["keys"].sum()[...]),
+        ("counts", arrays["counts"][:, :1]),
+    ):
+        save_file(arrays | {name: np.ascontiguousarray(changed)}, saved, note)
         with pytest.raises(StoreError, match="contradicts itself"):
             References.load(saved, VOCABULARY)
-    other = whole.replace(b"naic-references-1", b"naic-references-9")
-    saved.write_bytes(other)
+    save_file(arrays, saved, note | {"format": "naic-references-9"})
     with pytest.raises(StoreError, match="is no naic-references-1"):
         References.load(saved, VOCABULARY)
+    with pytest.raises(StoreError, match="no such file"):
+        References.load(saved.with_name("other"), VOCABULARY)
+
+
+def test_captions_that_are_no_lists_are_refused() -> None:
+    with pytest.raises(DataError, match="one string where a list"):
+        References.build(["a dog", "a cat"], VOCABULARY)
+    with pytest.raises(DataError, match="3 images with captions, 1 said"):
+        References.build(CAPTIONS, VOCABULARY, [True])
 
 
 @pytest.mark.parametrize(
@@ -217,5 +255,9 @@ def test_beside_a_store_the_tables_are_made_once(
     assert np.array_equal(References.beside(store, vocabulary, ["train"]).keys, built.keys)
     with pytest.raises(StoreError, match="other training splits"):
         References.beside(store, vocabulary, ["train", "val"])
+    with pytest.raises(ConfigError, match=r"there is no split 'tran'.*'train'"):
+        References.beside(store, vocabulary, ["tran"])
+    with pytest.raises(ConfigError, match="Give a list"):
+        References.beside(store, vocabulary, "train")
     with pytest.raises(VocabularyError, match="another vocabulary"):
         References.beside(store, Vocabulary.build(captions, more_than=50), ["train"])

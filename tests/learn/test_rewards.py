@@ -3,8 +3,9 @@ import sys
 import time
 import warnings
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import Literal
+from typing import Literal, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -229,6 +230,15 @@ def test_equal_sentences_are_scored_once() -> None:
     assert cpu_seconds(many, images.repeat(50_000)) < 0.5 * cpu_seconds(different, owners)
 
 
+def test_how_the_tensors_lie_in_memory_does_not_matter(world: World, rewards: Rewards) -> None:
+    rows = make_rows(world, seed=11, rows=20, choices=2)
+    strided = [torch.stack([x, x], -1)[..., 0] for x in rows]
+    assert not any(x.is_contiguous() for x in strided)
+    for one, two in zip(rewards.judge(*strided), rewards.judge(*rows), strict=True):
+        assert torch.equal(one, two)
+    assert torch.equal(rewards.score(strided[0], strided[2]), rewards.score(rows[0], rows[2]))
+
+
 def test_no_rows_have_no_rewards(rewards: Rewards) -> None:
     words, images = torch.zeros(0, LENGTH, dtype=torch.int64), torch.zeros(0, dtype=torch.int64)
     assert rewards.score(words, images).shape == (0,)
@@ -250,8 +260,16 @@ def test_what_is_out_of_range_is_refused(world: World, rewards: Rewards) -> None
         rewards.score(words, torch.tensor([0, 60]))
     with pytest.raises(ValueError, match="words has -1"):
         rewards.score(torch.full_like(words, -1), images)
-    with pytest.raises(ValueError, match="alternatives has"):
-        rewards.counterfactual(words, alternatives + 20_000, images)
+    with pytest.raises(ValueError, match=r"alternatives has .* must be 0 to 33"):
+        rewards.counterfactual(words, alternatives + len(world.vocabulary), images)
+    with pytest.raises(ValueError, match=r"words: torch.float32 on cpu, not torch.int64"):
+        rewards.score(words.float(), images)
+    with pytest.raises(ValueError, match=r"image_index: torch.int32"):
+        rewards.score(words, images.int())
+    with pytest.raises(ValueError, match=r"words are \(16,\), not"):
+        rewards.score(words[0], images)
+    with pytest.raises(ValueError, match=r"alternatives are \(2, 16\), not"):
+        rewards.counterfactual(words, words, images)
     with pytest.raises(ValueError, match="alternatives are"):
         rewards.counterfactual(words, alternatives[:, 1:], images)
     with pytest.raises(ValueError, match="image_index is"):
@@ -270,7 +288,12 @@ def test_the_torch_form_is_one_graph(world: World) -> None:
 def test_the_form_is_chosen_by_device(world: World) -> None:
     assert isinstance(make_rewards(world.references, "cpu"), NumbaRewards)
     with pytest.raises(ConfigError, match="numba runs on a CPU only"):
-        make_rewards(world.references, "cuda", form="numba")
+        make_rewards(world.references, "meta", form="numba")
+    with pytest.raises(ConfigError, match="there is no form 'jax'"):
+        make_rewards(world.references, "cpu", form=cast(Form, "jax"))
+    if not torch.cuda.is_available():
+        with pytest.raises(ConfigError, match="no CUDA device"):
+            make_rewards(world.references, "cuda")
 
 
 def test_without_numba_torch_takes_over() -> None:
@@ -291,7 +314,21 @@ def test_without_numba_torch_takes_over() -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-@pytest.mark.parametrize(("cider", "bleu4"), [(0, 0), (-1, 2), (1, -1)])
+def test_two_threads_take_turns(world: World) -> None:
+    scorer = make_rewards(world.references, "cpu", form="numba")
+    batches = [make_rows(world, seed, rows=200, choices=3) for seed in (20, 21)]
+    expected = [scorer.judge(*batch) for batch in batches]
+    with ThreadPoolExecutor(2) as pool:
+        for _ in range(20):
+            for found, wanted in zip(
+                pool.map(lambda batch: scorer.judge(*batch), batches), expected, strict=True
+            ):
+                assert all(map(torch.equal, found, wanted))
+
+
+@pytest.mark.parametrize(
+    ("cider", "bleu4"), [(0, 0), (-1, 2), (1, -1), (float("nan"), 1), (1, float("inf"))]
+)
 def test_a_mixture_of_nothing_is_refused(cider: float, bleu4: float) -> None:
     with pytest.raises(ConfigError, match="make no reward"):
         Mix(cider=cider, bleu4=bleu4)

@@ -18,9 +18,7 @@ class Frequencies:
     """Document frequencies of n-grams, in buckets that need no search.
 
     Only n-grams of two images or more are kept: one image and none at all weigh the same, which
-    leaves out three quarters of them. The keys of a bucket lie side by side, and no bucket has
-    more than `widest`, so that a lookup is `widest` comparisons, whatever the key: that is what
-    lets a GPU do many at once.
+    leaves out most of them. The keys of a bucket lie side by side; most buckets have one or none.
 
     Attributes:
         first: (2^b + 1,) int32, where each bucket starts among the keys.
@@ -38,8 +36,16 @@ class Frequencies:
         buckets = len(self.first) - 1
         if buckets < 2 or buckets & (buckets - 1) or self.images < 1:
             raise ValueError(f"{buckets} buckets for {self.images} images")
-        if len(self.bucket_documents) != len(self.bucket_keys):
+        arrays = (self.first, self.bucket_keys, self.bucket_documents)
+        kinds = [str(array.dtype) for array in arrays]
+        if kinds != ["int32", "int64", "int32"]:
+            raise ValueError(f"the buckets are {kinds}")
+        if self.bucket_documents.shape != self.bucket_keys.shape or self.bucket_keys.ndim != 1:
             raise ValueError("keys and document frequencies differ in number")
+        if len(self.bucket_documents) and not (
+            self.bucket_documents.min() >= 2 and self.bucket_documents.max() <= self.images
+        ):
+            raise ValueError("document frequencies are out of range")
         steps = np.diff(self.first)
         if self.first[0] != 0 or self.first[-1] != len(self.bucket_keys) or (steps < 0).any():
             raise ValueError("the buckets do not follow each other")
@@ -60,8 +66,11 @@ class Frequencies:
         return self.squared_weights(np.arange(self.images + 1))
 
     def squared_weights(self, documents: npt.NDArray[np.integer]) -> npt.NDArray[np.float64]:
-        """(log N − log max(1, df))²; an n-gram that no image has weighs most."""
-        weights: npt.NDArray[np.float64] = np.log(self.images) - np.log(np.maximum(1, documents))
+        """(log N − log max(1, df))²; an n-gram that no image has weighs most.
+
+        As the log of a quotient, which is exactly 0 for an n-gram that all images have.
+        """
+        weights: npt.NDArray[np.float64] = np.log(self.images / np.maximum(1, documents))
         return weights**2
 
     def look_up(self, keys: Ints) -> npt.NDArray[np.int32]:

@@ -6,7 +6,7 @@ added so that no word is zero. Nothing is hashed, so nothing collides.
 
 import hashlib
 import json
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Self
@@ -17,19 +17,18 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
 from naic.data.features import FeatureStore
-from naic.errors import DataError, StoreError, VocabularyError
+from naic.errors import ConfigError, DataError, StoreError, VocabularyError
 from naic.files import write_atomically
 from naic.learn.frequencies import Frequencies, count_frequencies
-from naic.learn.ngrams import BITS, ORDERS, order_of, pack
-from naic.text import Vocabulary, tokenise
+from naic.learn.ngrams import ORDERS
+from naic.learn.reference_counts import count_in_parts, inverse_norms
+from naic.text import Vocabulary
 
 FILE_NAME = "references.safetensors"
 SIGMA = 6.0  # of CIDEr-D's Gaussian over the difference in length
 SMALL, TINY = 1e-9, 1e-15  # what the public BLEU adds to avoid a division by zero
 
 _FORMAT = "naic-references-1"
-_IMAGES_AT_ONCE = 4096  # bounds the memory of a build: some 50 MB for the n-grams of so many
-
 Ints = npt.NDArray[np.int64]
 
 
@@ -38,7 +37,8 @@ class References:
     """The references of I images, ready for scoring; image i is row i of the feature store.
 
     G is the number of n-grams of all images, each counted once an image; R the largest number of
-    references of an image. An image without references has none of either, and scores 0.
+    references of an image. An image without references has none of either, and scores 0. An n-gram
+    that a reference has more than 255 times is taken as having 255.
 
     Attributes:
         starts: (I + 1,) int64; image i has the n-grams starts[i] to starts[i + 1].
@@ -52,6 +52,7 @@ class References:
         frequencies: the document frequencies of the training images.
         vocabulary: the fingerprint of the word list the ids come from.
         origin: the digest of the captions all this was made from, and of what counted for df.
+        words: how many ids there are.
     """
 
     starts: Ints
@@ -64,6 +65,7 @@ class References:
     frequencies: Frequencies
     vocabulary: str
     origin: str
+    words: int
 
     @classmethod
     def build(
@@ -77,6 +79,14 @@ class References:
         References keep their full length: they are what people said, not what a model can say.
         """
         chosen = np.ones(len(captions), bool) if training is None else np.asarray(training, bool)
+        if len(chosen) != len(captions) or any(isinstance(texts, str) for texts in captions):
+            raise DataError(
+                "references",
+                f"{len(captions)} images with captions, {len(chosen)} said to be for training"
+                if len(chosen) != len(captions)
+                else "an image has one string where a list of captions is expected",
+                "Give a list of captions for each image, and as many yes or no for training.",
+            )
         amounts = np.array([len(texts) for texts in captions], np.int64)
         if not (chosen & (amounts > 0)).any():
             raise DataError(
@@ -86,7 +96,7 @@ class References:
             )
         width = int(amounts.max())
         lengths = np.zeros((len(captions), width), np.int64)
-        parts = list(_in_parts(captions, vocabulary, lengths))
+        parts = list(count_in_parts(captions, vocabulary, lengths))
         keys = np.concatenate([part[0] for part in parts])
         counts = np.concatenate([part[1] for part in parts])
         sizes = np.concatenate([part[2] for part in parts])
@@ -95,7 +105,7 @@ class References:
         images = int((chosen & (amounts > 0)).sum())
         frequencies = count_frequencies(keys[chosen[owners]], images)
         documents = frequencies.look_up(keys)
-        inverse = _inverse_norms(
+        inverse = inverse_norms(
             keys, owners, counts, frequencies.squared_weights(documents), lengths.shape
         )
         origin = _digest(captions, chosen)
@@ -111,6 +121,7 @@ class References:
             frequencies,
             fingerprint,
             origin,
+            len(vocabulary),
         )
 
     @classmethod
@@ -124,6 +135,7 @@ class References:
             StoreError: they were made from other captions or training splits, or are damaged.
         """
         path = store.folder / FILE_NAME
+        _check_splits(store, training_splits)
         captions = [record.captions for record in store.records]
         training = [record.split in training_splits for record in store.records]
         if not path.exists():
@@ -158,6 +170,8 @@ class References:
             with safe_open(path, "numpy") as file:
                 note: dict[str, str] = file.metadata() or {}
                 arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        except FileNotFoundError as error:
+            raise StoreError(str(path), "there is no such file", "Build and save it.") from error
         except (OSError, SafetensorError) as error:
             raise _damaged(path, f"cannot be read ({error})") from error
         if note.get("format") != _FORMAT:
@@ -178,9 +192,10 @@ class References:
                 frequencies=frequencies,
                 vocabulary=note["vocabulary"],
                 origin=note["origin"],
+                words=len(vocabulary),
             )
             loaded._check()
-        except (KeyError, ValueError) as error:
+        except (KeyError, ValueError, TypeError) as error:
             raise _damaged(path, f"contradicts itself ({error})") from error
         return loaded
 
@@ -193,99 +208,60 @@ class References:
         return int(np.diff(self.starts).max(initial=0))
 
     def _check(self) -> None:
-        """Refuse arrays that do not belong together: in a kernel they would be a crash."""
+        """Refuse arrays that do not belong together: a kernel would read beyond their ends."""
         images, width = self.lengths.shape
         grams = len(self.keys)
-        shapes = {
-            "starts": (images + 1,),
-            "documents": (grams,),
-            "counts": (grams, width),
-            "inverse_norms": (images, width, ORDERS),
-            "amounts": (images,),
+        shapes: dict[str, tuple[tuple[int, ...], str]] = {
+            "starts": ((images + 1,), "int64"),
+            "keys": ((grams,), "int64"),
+            "documents": ((grams,), "int32"),
+            "counts": ((grams, width), "uint8"),
+            "inverse_norms": ((images, width, ORDERS), "float64"),
+            "lengths": ((images, width), "int64"),
+            "amounts": ((images,), "int64"),
         }
-        for name, shape in shapes.items():
-            if getattr(self, name).shape != shape:
-                raise ValueError(f"{name} is {getattr(self, name).shape}, not {shape}")
-        if self.starts[0] != 0 or self.starts[-1] != grams or (np.diff(self.starts) < 0).any():
+        for name, (shape, kind) in shapes.items():
+            found = getattr(self, name)
+            if found.shape != shape or found.dtype != kind:
+                raise ValueError(f"{name} is {found.dtype} {found.shape}, not {kind} {shape}")
+        inner = np.ones(max(0, grams - 1), bool)  # neighbours of the same image
+        starts = self.starts
+        if starts[0] != 0 or starts[-1] != grams or (np.diff(starts) < 0).any():
             raise ValueError("the images' n-grams do not follow each other")
-        if len(self.amounts) and not 0 <= self.amounts.min() <= self.amounts.max() <= width:
-            raise ValueError("the numbers of references are out of range")
+        inner[starts[(starts > 0) & (starts < grams)] - 1] = False
+        if (np.diff(self.keys)[inner] <= 0).any() or (self.keys <= 0).any():
+            raise ValueError("an image's n-grams are not in order")
+        for name, most in (
+            ("documents", self.frequencies.images),
+            ("amounts", width),
+            ("lengths", 2**31),
+            ("inverse_norms", np.inf),
+        ):
+            values = getattr(self, name)
+            if values.size and not (values.min() >= 0 and values.max() <= most):
+                raise ValueError(f"{name} has values out of range")
 
 
 _ARRAYS = [
     field.name
     for field in fields(References)
-    if field.name not in ("frequencies", "vocabulary", "origin")
+    if field.name not in ("frequencies", "vocabulary", "origin", "words")
 ]
 _FREQUENCY_ARRAYS = [field.name for field in fields(Frequencies) if field.name != "images"]
 
 
-def encode_reference(caption: str, vocabulary: Vocabulary) -> list[int]:
-    """A caption as ids at full length, the period at its end."""
-    tokens = tokenise(caption)
-    return vocabulary.encode(tokens, len(tokens) + 1)
-
-
-def _in_parts(
-    captions: Sequence[Sequence[str]], vocabulary: Vocabulary, lengths: Ints
-) -> Iterator[tuple[Ints, npt.NDArray[np.uint8], Ints]]:
-    """Keys, counts and numbers of n-grams of some thousand images at a time; fills `lengths`."""
-    for first in range(0, len(captions), _IMAGES_AT_ONCE):
-        some = captions[first : first + _IMAGES_AT_ONCE]
-        ids: list[int] = []
-        owners: list[int] = []  # image and reference of each caption, as one number
-        sizes: list[int] = []
-        for image, texts in enumerate(some):
-            for number, text in enumerate(texts):
-                encoded = encode_reference(text, vocabulary)
-                ids += encoded
-                owners.append(image * lengths.shape[1] + number)
-                sizes.append(len(encoded))
-                lengths[first + image, number] = len(encoded)
-        yield _merge(ids, owners, sizes, len(some), lengths.shape[1])
-
-
-def _merge(
-    ids: Iterable[int], owners: list[int], sizes: list[int], images: int, width: int
-) -> tuple[Ints, npt.NDArray[np.uint8], Ints]:
-    """The distinct n-grams of each image, and how often each of its references has them."""
-    words = np.fromiter(ids, np.int64)
-    captions = np.repeat(np.arange(len(sizes)), sizes)
-    keys, places = pack(words, captions)
-    owner = np.asarray(owners, np.int64)[captions[places]]
-    image = owner // width if width else owner
-    order = np.lexsort((keys, image))
-    keys, owner, image = keys[order], owner[order], image[order]
-    new = np.ones(len(keys), bool)
-    new[1:] = (keys[1:] != keys[:-1]) | (image[1:] != image[:-1])
-    place = np.cumsum(new) - 1  # the row of each occurrence among the distinct n-grams
-    counts = np.zeros((int(new.sum()), width), np.int64)
-    np.add.at(counts, (place, owner % width if width else owner), 1)
-    # More than 255 times the same n-gram in one reference: no caption, and no use to count on.
-    return (
-        keys[new],
-        np.minimum(counts, 255).astype(np.uint8),
-        np.bincount(image[new], minlength=images),
-    )
-
-
-def _inverse_norms(
-    keys: Ints,
-    owners: Ints,
-    counts: npt.NDArray[np.uint8],
-    squared: npt.NDArray[np.float64],
-    shape: tuple[int, ...],
-) -> npt.NDArray[np.float64]:
-    """(I, R, 4): one over the root of the sum of (tf·idf)² over each reference's n-grams."""
-    images, width = shape
-    bins = owners * ORDERS + order_of(keys) - 1
-    columns = [
-        np.bincount(bins, counts[:, r].astype(np.float64) ** 2 * squared, images * ORDERS)
-        for r in range(width)
-    ]
-    norms = np.sqrt(np.stack(columns, axis=1)).reshape(images, ORDERS, width)
-    inverse = np.divide(1.0, norms, out=np.zeros_like(norms), where=norms > 0)
-    return np.ascontiguousarray(inverse.transpose(0, 2, 1))
+def _check_splits(store: FeatureStore, training_splits: Collection[str]) -> None:
+    """A split that is not there is a mistake, and not a store without training images."""
+    known = {record.split for record in store.records}
+    unknown = sorted(set(training_splits) - known)
+    if unknown or not training_splits or isinstance(training_splits, str):
+        named = ", ".join(repr(split) for split in sorted(known))
+        raise ConfigError(
+            "training splits",
+            f"there is no split {unknown[0]!r}" if unknown else f"{training_splits!r} names none",
+            f"Give a list of those that the store has: {named}"
+            + (" (its images belong to no split)." if known == {""} else "."),
+        )
 
 
 def _digest(captions: Sequence[Sequence[str]], training: npt.NDArray[np.bool_]) -> str:
@@ -297,6 +273,3 @@ def _digest(captions: Sequence[Sequence[str]], training: npt.NDArray[np.bool_]) 
 
 def _damaged(path: Path, why: str) -> StoreError:
     return StoreError(str(path), why, "Delete the file and it is made anew from the captions.")
-
-
-assert BITS * ORDERS <= 62  # the packed n-grams stay positive

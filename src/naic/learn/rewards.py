@@ -7,20 +7,23 @@ graph or compiled.
 """
 
 import importlib.util
+import math
+import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from naic.errors import ConfigError, MissingExtraError
 from naic.learn.references import References
-from naic.text import MAX_IDS
 
 if TYPE_CHECKING:
     from naic.learn.rewards_torch_state import Pattern
 
+_CPU = torch.device("cpu")
 SENTENCES_AT_ONCE = 2048  # on a CPU: more would not fit its cache
 
 
@@ -35,7 +38,7 @@ class Mix:
     bleu4: float = 0.0
 
     def __post_init__(self) -> None:
-        if self.cider < 0 or self.bleu4 < 0 or self.cider + self.bleu4 == 0:
+        if not (min(self.cider, self.bleu4) >= 0 and 0 < self.cider + self.bleu4 < math.inf):
             raise ConfigError(
                 "reward",
                 f"cider {self.cider} and bleu4 {self.bleu4} make no reward",
@@ -58,8 +61,9 @@ class Rewards(Protocol):
         """(B, N, k) the rewards with the word of one agent replaced by one of its alternatives.
 
         Where that leaves the sentence as it is, because the word is the same or comes after the
-        period, the reward is that of `score`, bit for bit. Words after the period count once the
-        period itself is replaced.
+        period, the reward is that of `score`, bit for bit, if both run the same way (compiled code
+        adds up in another order than eager code). Words after the period count once the period
+        itself is replaced.
         """
         ...
 
@@ -76,12 +80,19 @@ def make_rewards(
     mix: Mix | None = None,
     form: Literal["auto", "numba", "torch"] = "auto",
 ) -> Rewards:
-    """The fastest form for the device: numba on a CPU, where it is installed, else torch."""
+    """The fastest form for the device: numba on a CPU, where it is installed, else torch.
+
+    numba compiles at the first call, which takes some twenty seconds once for each installation.
+    """
     device = torch.device(device)
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise ConfigError("rewards", "there is no CUDA device here", 'Choose the device "cpu".')
     mix = mix or Mix()
     if form == "auto":
         installed = importlib.util.find_spec("numba") is not None
         form = "numba" if device.type == "cpu" and installed else "torch"
+    if form not in ("numba", "torch"):
+        raise ConfigError("rewards", f"there is no form {form!r}", "Choose auto, numba or torch.")
     if form == "torch":
         return TorchRewards(references, device, mix)
     if device.type != "cpu":
@@ -93,7 +104,8 @@ class TorchRewards:
     """Batched scoring on any device; see `Rewards`.
 
     The first call for a shape makes an index and brings it to the device; do one before capturing
-    a CUDA graph. Later calls wait for nothing, so ids out of range are noticed on a CPU only.
+    a CUDA graph. Later calls wait for nothing, so ids out of range are noticed on a CPU only, and
+    not in compiled code: there they score nonsense. At most 127 words.
     """
 
     def __init__(self, references: References, device: torch.device, mix: Mix) -> None:
@@ -103,7 +115,7 @@ class TorchRewards:
         self._state = rewards_torch_state
         self._tables = rewards_torch_state.make_tables(references, device)
         self._patterns: dict[tuple[int, int], Pattern] = {}
-        self._images = len(references)
+        self._references = references
         self._device = device
         self._mix = (mix.cider, mix.bleu4)
 
@@ -119,8 +131,9 @@ class TorchRewards:
         self, words: Tensor, alternatives: Tensor, image_index: Tensor
     ) -> tuple[Tensor, Tensor]:
         """`score` and `counterfactual` in one pass."""
+        _check_kinds(words, alternatives, image_index, self._device)
         if self._device.type == "cpu" and not torch.compiler.is_compiling():
-            _check(words, alternatives, image_index, self._images)
+            _check_ranges(words, alternatives, image_index, self._references)
             at_once = max(
                 1, SENTENCES_AT_ONCE // (1 + alternatives.shape[1] * alternatives.shape[2])
             )
@@ -148,7 +161,7 @@ class TorchRewards:
 
 
 class NumbaRewards:
-    """Incremental scoring on a CPU; see `Rewards`. Not for two threads at once."""
+    """Incremental scoring on a CPU; see `Rewards`. Two threads take turns."""
 
     def __init__(self, references: References, mix: Mix) -> None:
         try:
@@ -162,16 +175,19 @@ class NumbaRewards:
         self._references = references
         self._mix = (mix.cider, mix.bleu4)
         self._length = -1
+        self._turn = threading.Lock()  # the working space is one
 
     def score(self, words: Tensor, image_index: Tensor) -> Tensor:
         """(B,) the rewards of the captions; equal ones are scored once."""
-        _check(words, None, image_index, len(self._references))
-        self._fit(words.shape[1])
+        nothing = words.new_empty(*words.shape, 0)
+        _check_kinds(words, nothing, image_index, _CPU)
+        _check_ranges(words, nothing, image_index, self._references)
         rewards = np.empty(len(words))
         known = np.full(2 << len(words).bit_length(), -1)
-        self._kernels.score_rows(
-            words.numpy(), image_index.numpy(), self._tables, self._scratch, known, rewards
-        )
+        said, images = _array(words), _array(image_index)
+        with self._turn:
+            self._fit(words.shape[1])
+            self._kernels.score_rows(said, images, self._tables, self._scratch, known, rewards)
         return torch.from_numpy(rewards)
 
     def counterfactual(self, words: Tensor, alternatives: Tensor, image_index: Tensor) -> Tensor:
@@ -182,19 +198,16 @@ class NumbaRewards:
         self, words: Tensor, alternatives: Tensor, image_index: Tensor
     ) -> tuple[Tensor, Tensor]:
         """`score` and `counterfactual` in one pass."""
-        _check(words, alternatives, image_index, len(self._references))
-        self._fit(words.shape[1])
+        _check_kinds(words, alternatives, image_index, _CPU)
+        _check_ranges(words, alternatives, image_index, self._references)
         rewards = np.empty(len(words))
         outcomes = np.empty(alternatives.shape)
-        self._kernels.judge_rows(
-            words.numpy(),
-            alternatives.numpy(),
-            image_index.numpy(),
-            self._tables,
-            self._scratch,
-            rewards,
-            outcomes,
-        )
+        said, others, images = _array(words), _array(alternatives), _array(image_index)
+        with self._turn:
+            self._fit(words.shape[1])
+            self._kernels.judge_rows(
+                said, others, images, self._tables, self._scratch, rewards, outcomes
+            )
         return torch.from_numpy(rewards), torch.from_numpy(outcomes)
 
     def _fit(self, length: int) -> None:
@@ -205,20 +218,38 @@ class NumbaRewards:
             self._length = length
 
 
-def _check(words: Tensor, alternatives: Tensor | None, image_index: Tensor, images: int) -> None:
-    """What a compiled kernel would not survive: ids and rows that do not exist, wrong shapes."""
+def _array(values: Tensor) -> npt.NDArray[np.int64]:
+    """In one piece: numba would compile the kernels anew for another layout."""
+    return np.ascontiguousarray(values.numpy())
+
+
+def _check_kinds(
+    words: Tensor, alternatives: Tensor, image_index: Tensor, device: torch.device
+) -> None:
+    """Wrong shapes and kinds of tensors, which can be told without looking into them."""
+    if words.dim() != 2 or words.shape[1] == 0:
+        raise ValueError(f"words are {tuple(words.shape)}, not (captions, words)")
     rows, length = words.shape
     if image_index.shape != (rows,):
         raise ValueError(f"{rows} captions, but image_index is {tuple(image_index.shape)}")
-    if alternatives is not None and alternatives.shape[:2] != (rows, length):
+    if alternatives.dim() != 3 or alternatives.shape[:2] != (rows, length):
         raise ValueError(f"alternatives are {tuple(alternatives.shape)}, not ({rows}, {length}, k)")
+    named = (("words", words), ("alternatives", alternatives), ("image_index", image_index))
+    for name, values in named:
+        if values.dtype != torch.int64 or values.device.type != device.type:
+            kind = f"{values.dtype} on {values.device.type}"
+            raise ValueError(f"{name}: {kind}, not torch.int64 on {device.type} as the rewards are")
+
+
+def _check_ranges(
+    words: Tensor, alternatives: Tensor, image_index: Tensor, references: References
+) -> None:
+    """Ids and images that do not exist: a kernel would read beyond its arrays."""
     for name, values, limit in (
-        ("words", words, MAX_IDS),
-        ("alternatives", alternatives, MAX_IDS),
-        ("image_index", image_index, images),
+        ("words", words, references.words),
+        ("alternatives", alternatives, references.words),
+        ("image_index", image_index, len(references)),
     ):
-        if values is None or not values.numel():
-            continue
-        low, high = (int(x) for x in values.aminmax())
+        low, high = (int(x) for x in values.aminmax()) if values.numel() else (0, 0)
         if low < 0 or high >= limit:
             raise ValueError(f"{name} has {low} to {high}; it must be 0 to {limit - 1}")

@@ -7,31 +7,14 @@ not hold an agent's word are added up once for all its alternatives; and as noth
 subtracted, no digit is lost: a norm that is zero is exactly zero.
 """
 
-from collections.abc import Callable
-from typing import Any, TypeVar, cast
-
-import numba
-import numpy as np
-
 from naic.learn.frequencies import MULTIPLIER
 from naic.learn.ngrams import BITS, ORDERS
-from naic.learn.references import SMALL, TINY
-from naic.learn.rewards_numba_state import Floats, Ints, Scratch, Sums, Tables
+from naic.learn.rewards_numba_scores import finish
+from naic.learn.rewards_numba_state import Floats, Ints, Scratch, Sums, Tables, compiled
 from naic.text import PERIOD
 
-Function = TypeVar("Function", bound=Callable[..., Any])
 
-
-def _compile(function: Function) -> Function:
-    """Compile without counting references to arrays, since nothing is allocated in here.
-
-    numba would count every array of a tuple at every call, at four times the cost of the work.
-    """
-    options: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy", "_nrt": False}
-    return cast(Function, numba.njit(**options)(function))
-
-
-@_compile
+@compiled
 def score_rows(
     words: Ints,
     image_index: Ints,
@@ -62,7 +45,7 @@ def score_rows(
         rewards[row] = _score_row(end, image_index[row], tables, scratch)
 
 
-@_compile
+@compiled
 def judge_rows(
     words: Ints,
     alternatives: Ints,
@@ -100,7 +83,7 @@ def judge_rows(
             _add_word(agent, image, tables, scratch, scratch.prefix)
 
 
-@_compile
+@compiled
 def _judge_agent(
     words: Ints,
     alternatives: Ints,
@@ -132,7 +115,7 @@ def _judge_agent(
     added = _add_rest(agent, until, image, tables, scratch)
     for choice in range(len(alternatives)):
         word = alternatives[choice]
-        if word in (words[agent], PERIOD):
+        if word == words[agent] or word == PERIOD:
             continue
         if scratch.said[word] != scratch.moment[0]:
             scratch.said[word] = scratch.moment[0]
@@ -144,7 +127,7 @@ def _judge_agent(
         scratch.seen[scratch.undo[i]] -= 1
 
 
-@_compile
+@compiled
 def _sentence_end(words: Ints, start: int) -> int:
     """Where the sentence ends that goes on at `start`: behind the next period, or at the end."""
     for place in range(start, len(words)):
@@ -153,7 +136,7 @@ def _sentence_end(words: Ints, start: int) -> int:
     return len(words)
 
 
-@_compile
+@compiled
 def _same(words: Ints, image_index: Ints, one: int, other: int, end: int) -> bool:
     """Whether two rows say the same of the same image; the other's sentence has `end` words."""
     if image_index[one] != image_index[other]:
@@ -164,23 +147,24 @@ def _same(words: Ints, image_index: Ints, one: int, other: int, end: int) -> boo
     return True
 
 
-@_compile
+@compiled
 def _weight(key: int, inner: float, tables: Tables) -> float:
     """The squared weight of an n-gram that the image's references do not have.
 
     `inner` is the weight of the n-gram without its first word: where no two images have that, no
     two have the longer one, and there is no need to look.
     """
-    if inner == tables.weights[0]:
-        return inner
+    unseen = tables.weights[0]
+    if inner == unseen:
+        return float(unseen)
     bucket = (key * MULTIPLIER >> tables.shift) & (len(tables.first) - 2)
     for place in range(tables.first[bucket], tables.first[bucket + 1]):
         if tables.bucket_keys[place] == key:
             return float(tables.weights[tables.bucket_documents[place]])
-    return float(tables.weights[0])
+    return float(unseen)
 
 
-@_compile
+@compiled
 def _find(key: int, scratch: Scratch) -> int:
     """Where the key is in the small table, or the free place where it would be."""
     mask = len(scratch.keys) - 1
@@ -190,7 +174,7 @@ def _find(key: int, scratch: Scratch) -> int:
     return place
 
 
-@_compile
+@compiled
 def _enter(words: Ints, reach: int, image: int, tables: Tables, scratch: Scratch) -> None:
     """Give slots to the image's n-grams and to those of the row's first `reach` words."""
     scratch.keys[:] = 0
@@ -203,7 +187,7 @@ def _enter(words: Ints, reach: int, image: int, tables: Tables, scratch: Scratch
         scratch.weights[slot] = tables.weights[tables.documents[start + slot]]
     for end in range(reach):
         key = 0
-        weight = 0.0
+        weight = -1.0  # of no n-gram
         for n in range(min(ORDERS, end + 1)):
             key = (key << BITS) + words[end - n] + 1
             place = _find(key, scratch)
@@ -218,7 +202,7 @@ def _enter(words: Ints, reach: int, image: int, tables: Tables, scratch: Scratch
     scratch.seen[:] = 0
 
 
-@_compile
+@compiled
 def _clear(sums: Sums) -> None:
     """The sums of no words."""
     sums.norms[:] = 0
@@ -226,7 +210,7 @@ def _clear(sums: Sums) -> None:
     sums.products[:] = 0
 
 
-@_compile
+@compiled
 def _copy(source: Sums, target: Sums, references: int) -> None:
     """Take over the sums, of an image with so many references."""
     for n in range(ORDERS):
@@ -236,24 +220,24 @@ def _copy(source: Sums, target: Sums, references: int) -> None:
             target.products[n, r] = source.products[n, r]
 
 
-@_compile
+@compiled
 def _score_row(end: int, image: int, tables: Tables, scratch: Scratch) -> float:
     """The reward of the row's first `end` words."""
     scratch.seen[:] = 0
     _clear(scratch.prefix)
     for place in range(end):
         _add_word(place, image, tables, scratch, scratch.prefix)
-    return _finish(end, image, tables, scratch.prefix)
+    return finish(end, image, tables, scratch.prefix)
 
 
-@_compile
+@compiled
 def _add_word(place: int, image: int, tables: Tables, scratch: Scratch, sums: Sums) -> None:
     """Add the row's n-grams that end at a word."""
     for n in range(min(ORDERS, place + 1)):
         _add(scratch.row[place, n], n, image, tables, scratch, sums)
 
 
-@_compile
+@compiled
 def _add(slot: int, n: int, image: int, tables: Tables, scratch: Scratch, sums: Sums) -> None:
     """Add one n-gram, as the c-th of its kind."""
     count = scratch.seen[slot] + 1
@@ -273,7 +257,7 @@ def _add(slot: int, n: int, image: int, tables: Tables, scratch: Scratch, sums: 
         sums.correct[n] += 1
 
 
-@_compile
+@compiled
 def _add_rest(agent: int, until: int, image: int, tables: Tables, scratch: Scratch) -> int:
     """Add to the prefix the n-grams that begin after the agent; tells how many to undo."""
     _copy(scratch.prefix, scratch.rest, tables.amounts[image])
@@ -287,7 +271,7 @@ def _add_rest(agent: int, until: int, image: int, tables: Tables, scratch: Scrat
     return added
 
 
-@_compile
+@compiled
 def _score_changed(
     words: Ints,
     agent: int,
@@ -308,10 +292,10 @@ def _score_changed(
     for after in range(holding):
         for n in range(after, min(ORDERS, agent + after + 1)):
             scratch.seen[scratch.changed[after, n]] -= 1
-    return _finish(until, image, tables, scratch.sums)
+    return finish(until, image, tables, scratch.sums)
 
 
-@_compile
+@compiled
 def _replace(
     words: Ints, agent: int, word: int, until: int, tables: Tables, scratch: Scratch
 ) -> None:
@@ -323,7 +307,7 @@ def _replace(
         last = agent + after
         for n in range(after):
             key = (key << BITS) + words[last - n] + 1
-        weight = scratch.weights[scratch.row[last, after - 1]] if after else 0.0
+        weight = scratch.weights[scratch.row[last, after - 1]] if after else -1.0
         for n in range(after, min(ORDERS, last + 1)):
             key = (key << BITS) + (word if n == after else words[last - n]) + 1
             place = _find(key, scratch)
@@ -340,53 +324,3 @@ def _replace(
                     scratch.weights[slot] = _weight(key, weight, tables)
             scratch.changed[after, n] = slot
             weight = scratch.weights[slot]
-
-
-@_compile
-def _finish(length: int, image: int, tables: Tables, sums: Sums) -> float:
-    """The reward of a sentence of so many words with these sums."""
-    reward = 0.0
-    if tables.mix[0] != 0:
-        reward += tables.mix[0] * _cider(length, image, tables, sums)
-    if tables.mix[1] != 0:
-        reward += tables.mix[1] * _bleu(length, image, tables, sums)
-    return reward
-
-
-@_compile
-def _cider(length: int, image: int, tables: Tables, sums: Sums) -> float:
-    """CIDEr-D: the mean over orders and references of clipped cosines, shrunk by the length."""
-    amount = tables.amounts[image]
-    if amount == 0:
-        return 0.0
-    total = 0.0
-    for n in range(ORDERS):
-        if sums.norms[n] == 0:
-            continue
-        cosine = 0.0
-        for r in range(amount):
-            # The public code's length is the number of bigrams: no words and one word are alike.
-            apart = abs(max(length, 1) - max(tables.lengths[image, r], 1))
-            near = tables.penalties[apart] * tables.inverse_norms[image, r, n]
-            cosine += sums.products[n, r] * near
-        total += cosine / np.sqrt(sums.norms[n])
-    return float(10.0 * total / (ORDERS * amount))
-
-
-@_compile
-def _bleu(length: int, image: int, tables: Tables, sums: Sums) -> float:
-    """The public code's BLEU-4 of a sentence, its two small constants included."""
-    if tables.amounts[image] == 0:
-        return 0.0
-    product = 1.0
-    for n in range(ORDERS):
-        product *= (sums.correct[n] + TINY) / (max(0, length - n) + SMALL)
-    nearest = tables.lengths[image, 0]
-    for r in range(1, tables.amounts[image]):
-        other = tables.lengths[image, r]
-        apart, best = abs(other - length), abs(nearest - length)
-        if apart < best or (apart == best and other < nearest):
-            nearest = other
-    ratio = (length + TINY) / (nearest + SMALL)
-    brevity = np.exp(1 - 1 / ratio) if ratio < 1 else 1.0
-    return float(product**0.25 * brevity)

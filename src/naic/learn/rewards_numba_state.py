@@ -1,7 +1,9 @@
 """What the kernels of `rewards_numba` read and work on: named tuples of arrays."""
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar, cast
 
+import numba
 import numpy as np
 import numpy.typing as npt
 
@@ -11,6 +13,18 @@ from naic.text import MAX_IDS
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def compiled(function: Function) -> Function:
+    """Compile without counting references to arrays, since nothing is allocated in here.
+
+    numba would count every array of a tuple at every call, at four times the cost of the work.
+    What it compiled is kept beside this file, and not made anew when a constant changes that is
+    imported from another one: delete __pycache__ then.
+    """
+    options: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy", "_nrt": False}
+    return cast(Function, numba.njit(**options)(function))
 
 
 class Tables(NamedTuple):

@@ -4,7 +4,7 @@ The arithmetic is that of `rewards_numba`: the c-th occurrence of an n-gram adds
 squared norm and t·w² to the product with a reference that has it t ≥ c times. Each n-gram of a row
 and of its counterfactuals is looked up once; which of them a counterfactual is made of depends on
 nothing but its place, so that is an index computed beforehand. Outside a graph the time is that of
-starting 43 kernels, so their number is kept low.
+starting its kernels, so their number is kept low.
 
 Shapes: B rows, N words, k alternatives, C = 1 + N·k sentences of a row (itself, then with one word
 replaced), S n-grams to look up for a row, R references, 4 orders.

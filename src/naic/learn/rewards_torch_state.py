@@ -9,11 +9,13 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
+from naic.errors import DataError
 from naic.learn.ngrams import BITS, ORDERS
 from naic.learn.references import SIGMA, SMALL, TINY, References
 
 NO_KEY = 2**62  # sorts behind every n-gram, and is exact as a float, which padding makes of it
 LONGEST = 127  # words of a sentence: how often it has an n-gram is counted in eight bits
+MOST_BYTES = 16e9  # of the rows of n-grams; COCO has 0.6e9
 # The n-grams that hold the word of one agent: (words before it, order less one).
 HOLDING = [(before, n) for before in range(ORDERS) for n in range(before, ORDERS)]
 
@@ -60,6 +62,7 @@ class Pattern:
 def make_tables(references: References, device: torch.device) -> Tables:
     """Bring the tables to the device."""
     frequencies = references.frequencies
+    _check_size(references)
 
     def put(array: npt.NDArray[Any]) -> Tensor:
         return torch.as_tensor(array, device=device)
@@ -84,6 +87,18 @@ def make_tables(references: References, device: torch.device) -> Tables:
         weights=pad(put(weights), (0, 1)),
         unseen=torch.tensor(frequencies.weights[0], dtype=torch.float64, device=device),
     )
+
+
+def _check_size(references: References) -> None:
+    """One image with far more references than the others makes all rows as long as its own."""
+    row = (references.widest + 1) * (8 + references.counts.shape[1])
+    if row * len(references) > MOST_BYTES:
+        raise DataError(
+            "references",
+            f"{len(references):,} rows as long as the longest, of {references.widest:,} n-grams, "
+            f"would take {row * len(references) / 1e9:.0f} GB",
+            "Leave out some of the references of the images that have far more than the others.",
+        )
 
 
 def _brevity(longest: int) -> npt.NDArray[np.float64]:
