@@ -1,11 +1,12 @@
 import os
+import pwd
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from naic.errors import WriteError
+from naic.errors import ConfigError, WriteError
 from naic.files import cache_folder, locked, remove_temporaries, write_atomically
 
 
@@ -38,6 +39,48 @@ def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
         write_atomically(tmp_path / "gone" / "a.json", b"")
 
 
+def test_ctrl_c_leaves_no_temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stop(_: int) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "fsync", stop)
+    with pytest.raises(KeyboardInterrupt):
+        write_atomically(tmp_path / "a.json", b"new")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_link_is_followed(tmp_path: Path) -> None:
+    (tmp_path / "far").mkdir()
+    (tmp_path / "far" / "a.json").write_bytes(b"old")
+    link = tmp_path / "link.json"
+    link.symlink_to("far/a.json")
+    write_atomically(link, b"new")
+    assert link.is_symlink()
+    assert (tmp_path / "far" / "a.json").read_bytes() == b"new"
+    dangling = tmp_path / "dangling.json"
+    dangling.symlink_to("far/b.json")
+    write_atomically(dangling, b"new")
+    assert (tmp_path / "far" / "b.json").read_bytes() == b"new"
+
+
+def test_what_is_no_file_is_left_alone(tmp_path: Path) -> None:
+    pipe, link = tmp_path / "pipe", tmp_path / "link"
+    os.mkfifo(pipe)
+    link.symlink_to("pipe")
+    for path in (pipe, link, tmp_path, Path(), Path("/dev/null")):
+        with pytest.raises(WriteError, match="it is there, and is no regular file"):
+            write_atomically(path, b"")
+    assert pipe.is_fifo()
+    assert Path("/dev/null").is_char_device()
+
+
+@pytest.mark.parametrize("length", [250, 255, 256, 5000])
+def test_names_that_are_too_long(length: int, tmp_path: Path) -> None:
+    with pytest.raises(WriteError, match=r"cannot be written \(File name too long\)"):
+        write_atomically(tmp_path / ("x" * length), b"")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_only_our_own_temporaries_are_removed(tmp_path: Path) -> None:
     for name in ("a.json.123.part", "a.json", "film.part", "b.json.1.part"):
         (tmp_path / name).touch()
@@ -68,3 +111,15 @@ def test_the_cache_folder_can_be_chosen(monkeypatch: pytest.MonkeyPatch) -> None
     assert cache_folder() == Path("caches/naic")
     monkeypatch.delenv("XDG_CACHE_HOME")
     assert cache_folder() == Path.home() / ".cache" / "naic"
+
+
+def test_a_user_without_a_home_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("NAIC_CACHE", "XDG_CACHE_HOME", "HOME"):
+        monkeypatch.delenv(name, raising=False)
+
+    def unknown(_: int) -> None:
+        raise KeyError
+
+    monkeypatch.setattr(pwd, "getpwuid", unknown)
+    with pytest.raises(ConfigError, match=r"NAIC_CACHE: it is not set, and .* no home folder"):
+        cache_folder()

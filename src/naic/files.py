@@ -4,10 +4,10 @@ import contextlib
 import errno
 import fcntl
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from naic.errors import StoreError, WriteError
+from naic.errors import ConfigError, StoreError, WriteError
 
 TEMPORARY_SUFFIX = ".part"
 
@@ -16,27 +16,39 @@ def write_atomically(path: Path, *chunks: bytes | memoryview) -> None:
     """Write the chunks to `path` so that after a crash it is whole, or as it was before.
 
     The bytes go to a neighbour first, are synced, then renamed over `path`; the folder is synced
-    too, since without that a power cut may undo the rename.
+    too, since without that a power cut may undo the rename. A link is followed: the file that it
+    leads to is written, and the link stays. What is no file, such as a device, is refused.
     """
+    try:
+        target = Path(os.path.realpath(path))
+        if target.exists() and not target.is_file():
+            why = "it is there, and is no regular file"
+            raise WriteError(str(path), why, "Choose another name.")
+        _write_and_rename(target, chunks)
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise WriteError(
+                str(path), "the disk is full", "Free some space and run the same command again."
+            ) from error
+        hint = "Check the name, and the folder's permissions."
+        raise WriteError(str(path), f"cannot be written ({error.strerror})", hint) from error
+
+
+def _write_and_rename(target: Path, chunks: Iterable[bytes | memoryview]) -> None:
     # With the process in its name: two writers of one cache must not share a temporary.
-    temporary = path.with_name(f"{path.name}.{os.getpid()}{TEMPORARY_SUFFIX}")
+    temporary = target.with_name(f"{target.name}.{os.getpid()}{TEMPORARY_SUFFIX}")
     try:
         with temporary.open("wb") as file:
             for chunk in chunks:
                 file.write(chunk)
             file.flush()
             os.fsync(file.fileno())
-        temporary.replace(path)
-        sync_folder(path.parent)
-    except OSError as error:
-        temporary.unlink(missing_ok=True)
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise WriteError(
-                str(path), "the disk is full", "Free some space and run the same command again."
-            ) from error
-        raise WriteError(
-            str(path), f"cannot be written ({error.strerror})", "Check the folder's permissions."
-        ) from error
+        temporary.replace(target)
+        sync_folder(target.parent)
+    except BaseException:  # Ctrl-C too
+        with contextlib.suppress(OSError):  # what went wrong first is what must be told
+            temporary.unlink()
+        raise
 
 
 def sync_folder(folder: Path) -> None:
@@ -95,5 +107,11 @@ def cache_folder() -> Path:
     """Where things that can be made again are kept: $NAIC_CACHE, else the user's cache folder."""
     if chosen := os.environ.get("NAIC_CACHE"):
         return Path(chosen)
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "naic"
+    if base := os.environ.get("XDG_CACHE_HOME"):
+        return Path(base) / "naic"
+    try:
+        return Path.home() / ".cache" / "naic"
+    except RuntimeError:  # no HOME, and a user whom the system does not know: a bare container
+        # No fall back to the system's temporary folder: others could put things there for us.
+        why = "it is not set, and this user has no home folder to keep a cache in"
+        raise ConfigError("NAIC_CACHE", why, "Set it to a folder.") from None

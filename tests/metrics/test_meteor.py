@@ -12,7 +12,7 @@ import pytest
 
 from naic.errors import MetricError, MissingExtraError
 from naic.metrics import java
-from naic.metrics.meteor import meteor
+from naic.metrics.meteor import meteor, program
 from naic.metrics.score import Floats, Score
 from tests.metrics.fake_java import FakeJava
 
@@ -64,6 +64,7 @@ def both() -> Iterator[Both]:
         # A comma for the decimal sign, and a charset without most letters: it must not matter.
         foreign = "-Duser.language=de -Duser.country=DE -Dfile.encoding=US-ASCII"
         patch.setenv("JAVA_TOOL_OPTIONS", foreign)
+        patch.setenv("_JAVA_OPTIONS", foreign)
         # What no public evaluation takes is added at the end; the rest must not shift.
         ours = meteor(
             [*hypotheses, "a\ndog\r\nruns", "a dog"],
@@ -150,7 +151,7 @@ def test_scores_that_are_not_of_the_statistics_are_refused(fake: FakeJava) -> No
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        ("time.sleep(1000)", r"METEOR of 3000 images: was stopped after 1 seconds.*seconds="),
+        ("time.sleep(1000)", r"METEOR of 3000 images: was stopped after 1 seconds.*--java-seconds"),
         ("print('hello\\n' * 3000)", r"printed what is no result: 'hello'"),
         ("print(' '.join(['0.0'] * 23))", r"printed 1 of 3000 lines"),
         ("print('\\n'.join([' '.join(['0.0'] * 22)] * 3000))", r"printed what is no result: '0.0"),
@@ -165,6 +166,17 @@ def test_a_program_that_fails_is_an_error_and_leaves_nothing(
     with pytest.raises(MetricError, match=message):
         score(images=3000, seconds=1.0)
     assert fake.left() == []
+
+
+def test_one_endless_caption_is_named_when_the_memory_is_too_little(fake: FakeJava) -> None:
+    fake.does("os._exit(3)")
+    with pytest.raises(MetricError, match=r"memory.* a caption of 10,000 words.* image 2 of 3"):
+        meteor(["a", "dog " * 10_000, "b"], [["a"]] * 3)
+
+
+def test_the_build_is_said_without_java(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    assert program() == "meteor-1.5"
 
 
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

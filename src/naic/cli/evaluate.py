@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from naic.cli.main import FAILED, SOME_SKIPPED
+from naic.metrics.bootstrap import FEWEST_IMAGES
 from naic.tasks.evaluate import Evaluation, evaluate
 from naic.tasks.evaluate_options import EvaluateOptions
 from naic.tasks.evaluation_report import write_reports
@@ -28,21 +29,31 @@ HABITS = {
     "mean_length": "words a caption",
     "empty": "empty captions",
 }
-_WIDTH = 100  # of a table that is not on a terminal
+_WIDTH = 100  # of the widest table, and some
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Parse, score, write, print."""
+    """Parse, score, print, write."""
     options = tyro.cli(
         EvaluateOptions, prog="naic evaluate", description=HELP, args=list(arguments)
     )
     evaluation = evaluate(options, _report)
-    write_reports(evaluation, options)
+    try:
+        return _print(evaluation, options)
+    finally:  # what was computed is not lost to whoever closed the pipe we print to
+        write_reports(evaluation, options)
+
+
+def _print(evaluation: Evaluation, options: EvaluateOptions) -> int:
+    """All that people read; the exit code."""
     console = _console()
     spread = ", with 95 % intervals over the images" if evaluation.intervals else ""
-    print(f"{len(evaluation.images):,} images; scores x 100{spread}")
+    part = evaluation.signature.get("subset")  # with --subset: "10 of 4392 images"
+    print(f"{part or f'{len(evaluation.images):,} images'}; scores x 100{spread}")
     console.print(_scores(evaluation))
     console.print(_habits(evaluation))
+    if options.bootstrap and len(evaluation.images) < FEWEST_IMAGES:
+        print(f"fewer than {FEWEST_IMAGES} images: no intervals")
     print(f"signature: {signature_line(evaluation.signature)}")
     return _print_shortcomings(evaluation)
 
@@ -53,8 +64,12 @@ def _report(what: str) -> None:
 
 
 def _console() -> Console:
-    """The terminal as it is; elsewhere wide enough for every column."""
-    return Console() if sys.stdout.isatty() else Console(width=_WIDTH, color_system=None)
+    """Wide enough for every column: a narrow terminal shall break lines rather than cut figures."""
+    if not sys.stdout.isatty():
+        return Console(width=_WIDTH, color_system=None)
+    console = Console()
+    console.width = max(console.width, _WIDTH)
+    return console
 
 
 def _table(title: str) -> Table:
@@ -72,8 +87,9 @@ def _scores(evaluation: Evaluation) -> Table:
     if evaluation.against is not None:
         table.add_column("against", justify="right")
         table.add_column("difference", justify="right")
-        table.add_column("95 %", justify="right")
-        table.add_column("p", justify="right")
+        if evaluation.intervals:
+            table.add_column("95 %", justify="right")
+            table.add_column("p", justify="right")
     for name, score in evaluation.system.scores.items():
         row = [name, f"{100 * score.value:.1f}"]
         if name in evaluation.intervals:
@@ -81,8 +97,9 @@ def _scores(evaluation: Evaluation) -> Table:
         found = evaluation.differences.get(name)
         if evaluation.against is not None and found is not None:
             row.append(f"{100 * evaluation.against.scores[name].value:.1f}")
-            row += [f"{100 * found.value:+.1f}", _interval(found.low, found.high, "+")]
-            row.append(f"{found.p:.3f}")
+            row.append(f"{100 * found.value:+.1f}")
+            if found.low is not None and found.high is not None and found.p is not None:
+                row += [_interval(found.low, found.high, "+"), f"{found.p:.3f}"]
         table.add_row(*row)
     return table
 
@@ -122,7 +139,7 @@ def _print_shortcomings(evaluation: Evaluation) -> int:
     if evaluation.problems:
         first = evaluation.problems[0]
         print(
-            f"naic evaluate: {len(evaluation.problems):,} rows of the dataset were left out, "
+            f"naic evaluate: {len(evaluation.problems):,} rows were left out, "
             f"such as {first.where}: {first.why}",
             file=sys.stderr,
         )

@@ -57,7 +57,7 @@ def _run(verb: str, arguments: list[str]) -> int:
         print(f"naic {verb}: {error}", file=sys.stderr)
         return BAD_USAGE if isinstance(error, ConfigError) else FAILED
     except KeyboardInterrupt:
-        print(f"\nnaic {verb}: stopped. What is finished is kept.", file=sys.stderr)
+        print(f"\nnaic {verb}: stopped.", file=sys.stderr)
         return INTERRUPTED
     return code
 

@@ -1,20 +1,22 @@
 """Runs the reference Java programs so that they cannot hang, and never outlive us.
 
 Java metrics are where public evaluation code hangs most: a full pipe, a waiting reader, a process
-left behind. Here every program has a time limit, every pipe has somebody at its other end, and
-the whole process group is ended however we leave: normally, by an exception, by Ctrl-C, and even
-by a kill that gives us no chance to act.
+left behind. Here nothing is waited for beyond a time limit, every pipe is read and written as
+soon as it can be, and the whole process group is ended however we leave: normally, by an
+exception, by Ctrl-C, and even by a kill that gives us no chance to act.
 """
 
 import contextlib
+import errno
 import importlib.util
 import os
 import re
+import selectors
 import shutil
 import signal
 import subprocess
-import threading
-from collections import deque
+import time
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from types import TracebackType
@@ -22,17 +24,23 @@ from typing import IO
 
 from naic.errors import MetricError, MissingExtraError
 
-SECONDS_TO_START = 60.0  # a cold disk and a busy machine; java -version takes 0.1 s
+SECONDS_TO_START = 20.0  # a cold disk and a busy machine; java -version takes 0.1 s
+SECONDS_TO_END = 2.0  # for its last words, and to be gone after a kill
+MOMENT = 0.05  # seconds between two looks at whether the program has ended
+CHUNK = 1 << 16  # bytes of one read or write
 LONGEST_LINE = 1 << 16  # bytes; neither program prints such a line
-KEPT_ERROR_LINES = 20
+KEPT_ERRORS, KEPT_ERROR_LINES = 1 << 14, 20  # bytes and lines
+MANY_WORDS = 100  # in a sentence; few captions by people have more than 50
 OUT_OF_MEMORY_STATUS = 3  # what Java exits with under ExitOnOutOfMemoryError
 # Both programs read and print numbers and text in the user's locale unless told not to: METEOR
 # cannot read back its own "2.0" where the decimal sign is a comma.
 SAME_EVERYWHERE = ("-Dfile.encoding=UTF-8", "-Duser.language=en", "-Duser.country=US")
+OPTION_VARIABLES = ("_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS")  # could undo these
 INSTALL_JAVA = (
     "Install Java 8 or newer (Debian, Ubuntu: apt install default-jre-headless; "
     "macOS: brew install openjdk), and put it in PATH or set JAVA_HOME."
 )
+REPAIR_JAVA = "Run it by hand to see what is wrong; JAVA_HOME and PATH say which Java is used."
 
 
 class Program:
@@ -41,51 +49,47 @@ class Program:
     A guard process leads its process group: it waits for our end of a pipe to close, which the
     kernel does when we die, however we die, and then kills the group. Unlike Linux's parent-death
     signal this also works on macOS.
+
+    A descendant that has left the group may hold the pipes open for ever, so nobody waits for
+    their end: once the program itself has ended, what is in them is all there will be.
     """
 
-    def __init__(self, name: str, command: list[str], *, seconds: float, allow: str = "") -> None:
+    def __init__(
+        self,
+        name: str,
+        command: list[str],
+        *,
+        seconds: float,
+        more_time: str = REPAIR_JAVA,
+        suspect: str = "",
+    ) -> None:
         """Start `command`.
 
         Args:
             name: what to call it in messages.
             command: the executable and its arguments.
             seconds: when it is killed.
-            allow: what the user can do to give it more time, as a sentence.
+            more_time: what the user can do about that, as a sentence.
+            suspect: the likely reason, if one is known, should its time or memory not suffice.
         """
         self.name = name
         self.seconds = seconds
-        self.allow = allow
-        self.expired = False
-        self._errors: deque[bytes] = deque(maxlen=KEPT_ERROR_LINES)
-        self._writers: list[threading.Thread] = []
-        self._ending = threading.Lock()
-        self._guard = subprocess.Popen(
-            ["/bin/sh", "-c", "read -r end; kill -KILL 0"],  # no program of PATH is needed
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            process_group=0,
-        )
+        self.more_time = more_time
+        self.suspect = suspect
+        self._deadline = time.monotonic() + seconds
+        self._unsent, self._printed, self._errors = bytearray(), bytearray(), bytearray()
+        # The guard needs no program of PATH.
+        self._guard = _start(["/bin/sh", "-c", "read -r end; kill -KILL 0"], subprocess.DEVNULL, 0)
         try:
-            self._process = subprocess.Popen(  # noqa: S603 - our callers build the command
-                command,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                process_group=self._guard.pid,
-            )
-        except BaseException as error:
+            self._process = _start(command, subprocess.PIPE, self._guard.pid)
+        except BaseException:
             self._end_group()
-            if isinstance(error, OSError):
-                raise MissingExtraError(
-                    command[0], f"cannot be run ({error.strerror})", INSTALL_JAVA
-                ) from error
             raise
-        self._listener = threading.Thread(target=self._keep_last_errors, daemon=True)
-        self._listener.start()
-        self._clock = threading.Timer(seconds, self._expire)
-        self._clock.daemon = True
-        self._clock.start()
+        self._input = _open(self._process.stdin)
+        os.set_blocking(self._input.fileno(), False)
+        self._pipes = selectors.DefaultSelector()
+        self._pipes.register(_open(self._process.stdout), selectors.EVENT_READ, self._printed)
+        self._pipes.register(_open(self._process.stderr), selectors.EVENT_READ, self._errors)
 
     def __enter__(self) -> "Program":
         return self
@@ -96,68 +100,90 @@ class Program:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._clock.cancel()
-        self._end_group()
-        self._process.wait()
-        for thread in (*self._writers, self._listener):
-            thread.join()
-        for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
-            with contextlib.suppress(BrokenPipeError):  # what it did not read is lost: no matter
-                _open(pipe).close()
+        self._end()
+        self._pipes.close()
+        for pipe in (self._input, self._process.stdout, self._process.stderr):
+            _open(pipe).close()
+
+    @property
+    def expired(self) -> bool:
+        """Whether its time is over."""
+        return time.monotonic() >= self._deadline
 
     def send(self, text: str) -> None:
-        """Write to the program from a thread, so that we can read what it answers meanwhile."""
-        for writer in self._writers:
-            writer.join()  # one after the other: what is sent stays in order
-        data = text.encode(errors="replace")
-        writer = threading.Thread(target=self._write, args=(data,), daemon=True)
-        self._writers.append(writer)
-        writer.start()
+        """Have this written to the program, while its answers are read."""
+        if not self._unsent:
+            self._pipes.register(self._input, selectors.EVENT_WRITE)
+        self._unsent += text.encode(errors="replace")
 
     def lines(self, count: int) -> list[str]:
         """The next `count` lines it prints; raises MetricError if it ends before."""
         found: list[str] = []
-        for _ in range(count):
-            line = _open(self._process.stdout).readline(LONGEST_LINE)
-            if not line.endswith(b"\n"):
+        while len(found) < count:
+            if (end := self._printed.find(b"\n")) >= 0:
+                found.append(self._printed[:end].decode(errors="replace").rstrip("\r"))
+                del self._printed[: end + 1]
+            elif len(self._printed) >= LONGEST_LINE or self.expired or not self._exchange():
                 raise self._failure(f"printed {len(found)} of {count} lines")
-            found.append(line.decode(errors="replace").rstrip("\r\n"))
         return found
 
     def finish(self) -> str:
         """Wait for it to end well; gives the last lines it wrote to its error stream."""
-        with contextlib.suppress(BrokenPipeError):
-            _open(self._process.stdin).close()
-        while _open(self._process.stdout).read(LONGEST_LINE):
-            pass  # nobody needs it, but the program must be able to print it
-        if self._process.wait() != 0:
+        more = True
+        while more and not self.expired:
+            if not self._unsent:
+                self._input.close()
+            more = self._exchange()
+            self._printed.clear()  # nobody needs it, but the program must be able to print it
+        if self._process.returncode != 0:
             raise self._failure("failed")
-        self._listener.join()
         return self._last_errors()
 
     def garbage(self, line: str) -> MetricError:
         """The error for something printed that is not what the program prints."""
         return self._failure(f"printed what is no result: {line[:200]!r}")
 
+    def _exchange(self) -> bool:
+        """Write and read what can be, waiting a moment; False if nothing more can come."""
+        ended = self._process.poll() is not None  # asked first: its last words are in the pipes
+        ready = self._pipes.select(0 if ended else MOMENT)
+        for key, _ in ready:
+            if key.fileobj is self._input:
+                self._write()
+            elif chunk := os.read(key.fd, CHUNK):
+                key.data.extend(chunk)
+            else:
+                self._pipes.unregister(key.fileobj)
+        del self._errors[:-KEPT_ERRORS]
+        return bool(ready) or not ended
+
+    def _write(self) -> None:
+        try:
+            del self._unsent[: os.write(self._input.fileno(), self._unsent[:CHUNK])]
+        except BlockingIOError:
+            return
+        except BrokenPipeError:  # one that has died is reported by whoever reads from it
+            self._unsent.clear()
+        if not self._unsent:
+            self._pipes.unregister(self._input)
+
     def _failure(self, why: str) -> MetricError:
-        if not self.expired:
-            # It may be about to end by itself, and then it tells more; if not, it is ended here.
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                self._process.wait(timeout=2.0)
+        expired = self.expired
+        # It may be about to end by itself, and then it tells more; if not, it is ended here.
+        until = time.monotonic() + (0 if expired else SECONDS_TO_END)
+        while time.monotonic() < until and self._exchange():
+            self._printed.clear()
         status = self._process.poll()
-        self._end_group()
-        self._process.wait()
-        self._listener.join()
-        if self.expired:
-            return MetricError(
-                self.name, f"was stopped after {self.seconds:g} seconds, unfinished", self.allow
-            )
+        self._end()
+        if expired:
+            over = f"was stopped after {self.seconds:g} seconds, unfinished"
+            return MetricError(self.name, over, f"{self.suspect} {self.more_time}".lstrip())
         said = self._last_errors()
         if status == OUT_OF_MEMORY_STATUS or "OutOfMemoryError" in said:
             return MetricError(
                 self.name,
                 "needs more memory than Java was given",
-                "Score fewer images at a time, or use a machine with more memory.",
+                self.suspect or "Score fewer images at a time, or use a machine with more memory.",
             )
         if status == -signal.SIGKILL:
             return MetricError(
@@ -168,39 +194,28 @@ class Program:
         ended = f" (status {status})" if status else ""
         return MetricError(self.name, f"{why}{ended}", f"It said: {said or 'nothing'}")
 
-    def _end_group(self) -> None:
-        """Kill the guard and all in its group, once.
-
-        The clock may want to as well: after the guard is reaped its number may be another's.
-        """
-        with self._ending:
-            if self._guard.returncode is None:
-                os.killpg(self._guard.pid, signal.SIGKILL)
-                self._guard.wait()
-                _open(self._guard.stdin).close()
-
-    def _expire(self) -> None:
-        self.expired = True
+    def _end(self) -> None:
+        """Kill it, its guard and all in their group."""
         self._end_group()
+        self._process.kill()  # it may have left the group
+        with contextlib.suppress(subprocess.TimeoutExpired):  # a disk that hangs can hold it
+            self._process.wait(timeout=SECONDS_TO_END)
 
-    def _write(self, data: bytes) -> None:
-        # A program that has died is reported by whoever reads from it.
-        with contextlib.suppress(BrokenPipeError):
-            pipe = _open(self._process.stdin)
-            pipe.write(data)
-            pipe.flush()
-
-    def _keep_last_errors(self) -> None:
-        """Read the error stream to its end, or a program that writes much there would stop."""
-        while line := _open(self._process.stderr).readline(LONGEST_LINE):
-            self._errors.append(line)
+    def _end_group(self) -> None:
+        """Once: after the guard is reaped its number may be another's."""
+        if self._guard.returncode is None:
+            with contextlib.suppress(PermissionError):  # what macOS says where all have ended
+                os.killpg(self._guard.pid, signal.SIGKILL)
+            self._guard.wait()
+            _open(self._guard.stdin).close()
 
     def _last_errors(self) -> str:
-        return b"".join(self._errors).decode(errors="replace").strip()
+        lines = self._errors.decode(errors="replace").strip().splitlines()
+        return "\n".join(lines[-KEPT_ERROR_LINES:])
 
 
 def run(
-    name: str, arguments: list[str], *, heap: str, seconds: float, allow: str, opens: str = ""
+    name: str, arguments: list[str], *, heap: str, seconds: float, suspect: str, opens: str = ""
 ) -> Program:
     """Start a Java program; use the result in a `with`.
 
@@ -209,7 +224,7 @@ def run(
         arguments: the class path, the class and its arguments.
         heap: the most memory for its objects, as Java writes it: "2G".
         seconds: when it is killed.
-        allow: what the user can do to give it more time, as a sentence.
+        suspect: the likely reason, if one is known, should its time or memory not suffice.
         opens: packages of java.base, separated by spaces, that it reaches into. Java 9 and later
             refuse that unless told; Java 8 does not know the option.
     """
@@ -218,7 +233,32 @@ def run(
     if java_version(java) >= 9:
         for package in opens.split():
             options += ["--add-opens", f"java.base/{package}=ALL-UNNAMED"]
-    return Program(name, [java, *options, *arguments], seconds=seconds, allow=allow)
+    return Program(
+        name,
+        [java, *options, *arguments],
+        seconds=seconds,
+        more_time="Give it more time: --java-seconds, or seconds= in Python.",
+        suspect=suspect,
+    )
+
+
+def suspect_sentence(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> str:
+    """Names the longest sentence if it is much longer than captions are, else says nothing.
+
+    One such sentence takes more time and memory than all the others together.
+    """
+    every = [
+        (len(sentence.split()), kind, image, sentence)
+        for image, (hypothesis, own) in enumerate(zip(hypotheses, references, strict=True), 1)
+        for kind, sentence in (("caption", hypothesis), *(("reference", each) for each in own))
+    ]
+    words, kind, image, sentence = max(every, default=(0, "", 0, ""))
+    if words <= MANY_WORDS:
+        return ""
+    return (
+        f"The likely reason is a {kind} of {words:,} words, that of image {image:,} of "
+        f"{len(hypotheses):,}, which begins {sentence[:40]!r}: shorten it or leave it out."
+    )
 
 
 def find_java() -> str:
@@ -231,17 +271,30 @@ def find_java() -> str:
     return found
 
 
-@cache
 def java_version(java: str) -> int:
     """The number that people call a Java by: 8 for "1.8.0_392", 17 for "17.0.15"."""
-    try:
-        with Program(f"{java} -version", [java, "-version"], seconds=SECONDS_TO_START) as program:
+    version = _ask_version(java)
+    if isinstance(version, MetricError):
+        raise version
+    return version
+
+
+@cache
+def _ask_version(java: str) -> int | MetricError:
+    """The version, or the error of a Java that hangs: the next metric need not wait again."""
+    with Program(f"{java} -version", [java, "-version"], seconds=SECONDS_TO_START) as program:
+        try:
             said = program.finish()
-    except MetricError as error:
-        # macOS has a /usr/bin/java that only says there is no Java.
-        raise MissingExtraError("Java", str(error), INSTALL_JAVA) from error
+        except MetricError as error:
+            if re.search("Unable to locate a Java Runtime|No Java runtime present", error.hint):
+                # macOS has a /usr/bin/java that only says there is no Java.
+                why = f"is needed for METEOR and SPICE, and {java} only asks to install it"
+                raise MissingExtraError("Java", why, INSTALL_JAVA) from error
+            if not program.expired:
+                raise
+            return error
     if (number := re.search(r'version "(?:1\.)?(\d+)', said)) is None:
-        raise MissingExtraError("Java", f"{java} does not say its version: {said}", INSTALL_JAVA)
+        raise MetricError(java, f"does not say its version, but: {said or 'nothing'}", REPAIR_JAVA)
     return int(number[1])
 
 
@@ -251,6 +304,32 @@ def package_folder(name: str) -> Path | None:
     if spec is None or not spec.submodule_search_locations:
         return None
     return Path(spec.submodule_search_locations[0])
+
+
+def _start(command: list[str], output: int, group: int) -> subprocess.Popen[bytes]:
+    try:
+        return subprocess.Popen(  # noqa: S603 - our callers build the command
+            command,
+            bufsize=0,  # we have our own
+            stdin=subprocess.PIPE,
+            stdout=output,
+            stderr=output,
+            env=_environment(),
+            process_group=group,
+        )
+    except OSError as error:
+        short = error.errno in (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE)
+        hint = "Close what else is running, and try again." if short else REPAIR_JAVA
+        raise MetricError(command[0], f"cannot be started ({error.strerror})", hint) from error
+
+
+def _environment() -> dict[str, str]:
+    """Ours, without what would make Java read and print differently.
+
+    In a locale without UTF-8, Java cannot open a file whose name is not ASCII.
+    """
+    own = {name: value for name, value in os.environ.items() if name not in OPTION_VARIABLES}
+    return own | {"LC_ALL": "C.UTF-8"}
 
 
 def _open(pipe: IO[bytes] | None) -> IO[bytes]:

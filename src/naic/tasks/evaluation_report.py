@@ -8,6 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from naic.errors import WriteError
 from naic.files import write_atomically
 from naic.metrics.bootstrap import LEVEL
 from naic.tasks.evaluate import Evaluation, System
@@ -16,14 +17,31 @@ from naic.tasks.evaluation_signature import signature_line
 
 
 def write_reports(evaluation: Evaluation, options: EvaluateOptions) -> None:
-    """Write the files that the options name, each whole or not at all."""
-    if options.json is not None:
+    """Write the files that the options name, each whole or not at all.
+
+    Raises:
+        WriteError: some could not be written; the others are.
+    """
+    errors = []
+    for option, path in options.outputs:
+        try:
+            write_atomically(path, _report(evaluation, options, option, path))
+        except WriteError as error:
+            errors.append(error)
+    if len(errors) == 1:
+        raise errors[0]
+    if errors:
+        why = "; ".join(dict.fromkeys(error.why for error in errors))
+        raise WriteError(", ".join(error.what for error in errors), why, errors[0].hint)
+
+
+def _report(evaluation: Evaluation, options: EvaluateOptions, option: str, path: Path) -> bytes:
+    if option == "--json":
         text = json.dumps(as_json(evaluation, options), indent=2, ensure_ascii=False)
-        write_atomically(options.json, f"{text}\n".encode())
-    if options.csv is not None:
-        write_atomically(options.csv, _csv(_score_rows(evaluation)))
-    if options.per_image is not None:
-        _write_per_image(evaluation, options.per_image)
+        return f"{text}\n".encode()
+    if option == "--csv":
+        return _csv(_score_rows(evaluation))
+    return _per_image(evaluation, as_csv=path.suffix.lower() == ".csv")
 
 
 def as_json(evaluation: Evaluation, options: EvaluateOptions) -> dict[str, Any]:
@@ -38,20 +56,18 @@ def as_json(evaluation: Evaluation, options: EvaluateOptions) -> dict[str, Any]:
         },
         "signature": evaluation.signature,
         "signature_line": signature_line(evaluation.signature),
+        "source": evaluation.source,
         "results": evaluation.system.name,
         "missing": evaluation.missing,
         "failed": evaluation.failed,
+        "problems": len(evaluation.problems),
     }
     if evaluation.against is not None:
-        found = {name: asdict(difference) for name, difference in evaluation.differences.items()}
         value["against"] = {
             "results": evaluation.against.name,
             **_values(evaluation.against),
             "habits": asdict(evaluation.against.habits),
-            "differences": {
-                name: {key: row[key] for key in ("value", "low", "high", "p")}
-                for name, row in found.items()
-            },
+            "differences": {name: asdict(one) for name, one in evaluation.differences.items()},
         }
     return value
 
@@ -76,27 +92,29 @@ def _score_rows(evaluation: Evaluation) -> list[list[object]]:
                 row += [""] * 5
             else:
                 other = evaluation.against.scores[name].value
-                row += [other, found.value, found.low, found.high, found.p]
+                ends = (found.low, found.high, found.p)
+                row += [other, found.value, *("" if end is None else end for end in ends)]
     rows[0].append("signature")
     for row in rows[1:]:
         row.append(line)
     return rows
 
 
-def _write_per_image(evaluation: Evaluation, path: Path) -> None:
+def _per_image(evaluation: Evaluation, *, as_csv: bool) -> bytes:
     scores = evaluation.system.scores
     header = ["image_id", "caption", *scores]
     columns = [score.per_image.tolist() for score in scores.values()]
     ids = [image.id for image in evaluation.images]
     rows = zip(ids, evaluation.system.captions, *columns, strict=True)
-    if path.suffix == ".csv":
-        write_atomically(path, _csv([header, *rows]))
-    else:
-        lines = (json.dumps(dict(zip(header, row, strict=True))) + "\n" for row in rows)
-        write_atomically(path, "".join(lines).encode())
+    if as_csv:
+        return _csv([header, *rows])
+    lines = (json.dumps(dict(zip(header, row, strict=True))) + "\n" for row in rows)
+    return "".join(lines).encode()
 
 
 def _csv(rows: Iterable[Sequence[object]]) -> bytes:
     file = io.StringIO(newline="")
-    csv.writer(file, lineterminator="\n").writerows(rows)
+    # All text in quotes: left to itself, Python 3.11 forgets them around a carriage return.
+    writer = csv.writer(file, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
+    writer.writerows(rows)
     return file.getvalue().encode()

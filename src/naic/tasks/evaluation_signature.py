@@ -2,12 +2,13 @@
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from naic import __version__
 from naic.data.readers.captions import Captioned
 from naic.metrics.cider import DocumentFrequencies
+from naic.tasks.results_file import plain_id
 
 _DIGITS = 12
 
@@ -16,14 +17,19 @@ _DIGITS = 12
 class Corpus:
     """Document frequencies that come from elsewhere than the evaluated images."""
 
-    name: str
     frequencies: DocumentFrequencies
     digest: str
 
 
 def digest(images: Sequence[Captioned]) -> str:
-    """A short digest of ids and captions, whatever order and format they were read in."""
-    rows = sorted((image.id, sorted(image.captions)) for image in images)
+    """A short digest of ids and captions, whatever order and format they were read in.
+
+    Ids are taken in their plain form, in which formats agree, unless two images share one.
+    """
+    ids = [plain_id(image.id) for image in images]
+    if len(set(ids)) < len(ids):
+        ids = [image.id for image in images]
+    rows = sorted((id_, sorted(image.captions)) for id_, image in zip(ids, images, strict=True))
     text = json.dumps(rows, ensure_ascii=False, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:_DIGITS]
 
@@ -31,14 +37,19 @@ def digest(images: Sequence[Captioned]) -> str:
 def sign(
     images: Sequence[Captioned],
     whole: int,
-    splits: Sequence[str],
     corpus: Corpus | None,
     metrics: Sequence[str],
+    programs: Mapping[str, str],
 ) -> dict[str, str | int]:
-    """The signature of scores on `images`, which are some or all of `whole`."""
+    """The signature of scores on `images`, which are some or all of `whole`.
+
+    Nothing in it is a name that a user gave: equal figures must have equal lines. `programs` are
+    those that computed the scores that we do not compute ourselves.
+    """
+    data = digest(images)
     df = f"evaluated set, {len(images)} images"
-    if corpus is not None:
-        df = f"{corpus.name}, {corpus.frequencies.images} images, data {corpus.digest}"
+    if corpus is not None and corpus.digest != data:
+        df = f"data {corpus.digest}, {corpus.frequencies.images} images"
     signature: dict[str, str | int] = {
         "naic": __version__,
         "tokeniser": "ptb (each caption alone)",
@@ -46,8 +57,8 @@ def sign(
         "df": df,
         "images": len(images),
         "references": sum(len(image.captions) for image in images),
-        "split": "+".join(splits) or "all",
-        "data": digest(images),
+        "data": data,
+        **programs,
         "metrics": ",".join(metrics),
     }
     if len(images) < whole:

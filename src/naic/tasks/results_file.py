@@ -4,18 +4,21 @@ import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from naic.data.folders import printable
 from naic.data.readers.captions import Captioned, Captions
 from naic.data.readers.entries import is_text, kind, without_suffix
 from naic.data.readers.files import read_json
+from naic.data.records import Problems
 from naic.errors import DataError
 from naic.images import IMAGE_SUFFIXES
 
 _SHAPE = 'Write [{"image_id": 42, "caption": "a dog on a sofa"}, ...].'
 _EXAMPLES = 5
+_LONGEST = 80  # characters of an id in a message
 # COCO's pictures are called COCO_val2014_000000000042.jpg or 000000000042.jpg, and image 42.
-_NUMBER = re.compile(r"(?:COCO_[a-z]+[0-9]{4}_)?0*([0-9]+)")
+_NUMBER = re.compile(r"(COCO_[a-z]+[0-9]{4}_)?0*([0-9]+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,36 +76,68 @@ def _result(row: object, where: str) -> Result:
     return Result(where, str(image), caption)
 
 
+class Name(NamedTuple):
+    """An id taken apart: what two ids of one image may differ in, and what they may not."""
+
+    folders: tuple[str, ...]
+    prefix: str  # COCO's
+    plain: str
+
+    def agrees(self, other: "Name") -> bool:
+        """Whether both can be names of one image: what both tell must be the same."""
+        shared = min(len(self.folders), len(other.folders))
+        same_folders = not shared or self.folders[-shared:] == other.folders[-shared:]
+        same_prefix = not self.prefix or not other.prefix or self.prefix == other.prefix
+        return self.plain == other.plain and same_folders and same_prefix
+
+
+def take_apart(image_id: str) -> Name:
+    """The parts of an id; the suffix of a picture and leading zeros are not among them."""
+    *folders, base = without_image_suffix(image_id).split("/")
+    number = _NUMBER.fullmatch(base)
+    prefix, plain = (number[1] or "", number[2]) if number else ("", base)
+    return Name(tuple(name for name in folders if name not in ("", ".")), prefix, plain)
+
+
+def without_image_suffix(image_id: str) -> str:
+    """The id without `.jpg` and the like; any other suffix may be part of it."""
+    stem = without_suffix(image_id)
+    return stem if image_id[len(stem) :].lower() in IMAGE_SUFFIXES else image_id
+
+
 def plain_id(image_id: str) -> str:
     """What ids of one image have in common, whoever wrote them.
 
     Folders, the suffix of a picture, COCO's prefix and leading zeros are taken off, so that 42,
     "000000000042.jpg" and "val2014/COCO_val2014_000000000042" are the same image.
     """
-    base = image_id.rpartition("/")[2]
-    stem = without_suffix(base)
-    if base[len(stem) :].lower() in IMAGE_SUFFIXES:
-        base = stem
-    number = _NUMBER.fullmatch(base)
-    return number[1] if number else base
+    return take_apart(image_id).plain
 
 
 class Matcher:
-    """Finds the reference of a result by its id: as it is written, else by its plain form."""
+    """Finds the reference of a result by its id: as it is written, else by its parts.
 
-    def __init__(self, references: Captions, split: str) -> None:
-        self._images = references.images
-        self._split = split
-        self._exact = {image.id: place for place, image in enumerate(self._images)}
+    It looks among all images of the source, those of other splits too: what is taken for a
+    picture of this split should not be one that only looks like it.
+    """
+
+    def __init__(self, references: Captions, problems: Problems) -> None:
+        self._references = references
+        self._problems = problems
+        self._all = [*references.images, *references.others, *references.dropped]
+        self._exact: dict[str, int] = {}
         self._plain: dict[str, list[int]] = {}
-        for place, image in enumerate(self._images):
-            self._plain.setdefault(plain_id(image.id), []).append(place)
+        for place, image in enumerate(self._all):
+            # A dropped image may have the id of a good one: then that is why it was dropped.
+            if self._exact.setdefault(image.id, place) == place:
+                self._plain.setdefault(plain_id(image.id), []).append(place)
 
-    def match(self, file: ResultsFile) -> dict[int, Result]:
-        """The result for each place among the references.
+    def match(self, file: ResultsFile, split: str) -> dict[int, Result]:
+        """The result for each place among the references; those of dropped images are left out.
 
         Raises:
-            DataError: an image is not there, is there twice, or could be several.
+            DataError: an image is not there, is of another split, is there twice, or could be
+                several.
         """
         found: dict[int, Result] = {}
         unknown: list[str] = []
@@ -113,27 +148,53 @@ class Matcher:
                 continue
             first = found.setdefault(place, result)
             if first is not result:
-                image = printable(self._images[place].id)
+                image = short(self._all[place].id)
                 why = f"image {image} has a caption already, in {first.where.rpartition(', ')[2]}"
                 raise DataError(result.where, why, "Give one caption an image.")
         if unknown:
+            count = len(self._references.images)
             why = (
                 f"{len(unknown):,} of {len(file.results):,} captions are of images that are not "
-                f"among the {len(self._images):,} references{self._split} ({examples(unknown)})"
+                f"among the {count:,} references{split} ({examples(unknown)})"
             )
             hint = "Check --references and --split, or take those captions out."
             raise DataError(file.name, why, hint)
-        return found
+        self._refuse_others(file, found)
+        return self._without_dropped(found)
 
     def _place(self, result: Result) -> int | None:
-        if result.image_id in self._exact:
-            return self._exact[result.image_id]
-        places = self._plain.get(plain_id(result.image_id), [])
+        for id_ in (result.image_id, without_image_suffix(result.image_id)):
+            if id_ in self._exact:
+                return self._exact[id_]
+        name = take_apart(result.image_id)
+        places = self._plain.get(name.plain, [])
         if len(places) > 1:
-            first, second = (printable(self._images[place].id) for place in places[:2])
-            why = f"image {printable(result.image_id)} could be {first} or {second}"
+            first, second = (short(self._all[place].id) for place in places[:2])
+            why = f"image {short(result.image_id)} could be {first} or {second}"
             raise DataError(result.where, why, "Give the id as it is in the references.")
-        return places[0] if places else None
+        fitting = [place for place in places if name.agrees(take_apart(self._all[place].id))]
+        return fitting[0] if fitting else None
+
+    def _refuse_others(self, file: ResultsFile, found: dict[int, Result]) -> None:
+        first = len(self._references.images)
+        last = first + len(self._references.others)
+        places = [place for place in found if first <= place < last]
+        if not places:
+            return
+        splits = sorted({self._all[place].split for place in places})
+        named = " and ".join(short(split) or "no name" for split in splits)
+        ids = examples([found[place].image_id for place in places])
+        why = f"{len(places):,} of {len(found):,} captions are of images of split {named} ({ids})"
+        raise DataError(file.name, why, "Check --split, or take those captions out.")
+
+    def _without_dropped(self, found: dict[int, Result]) -> dict[int, Result]:
+        """What is left of the results; those of dropped images are noted as problems."""
+        images = len(self._references.images)
+        for place, result in found.items():
+            if place >= images:
+                why = f"the references of image {short(result.image_id)} could not be used"
+                self._problems.add(result.where, why, "Repair them, or take the caption out.")
+        return {place: result for place, result in found.items() if place < images}
 
 
 def pair(
@@ -142,20 +203,22 @@ def pair(
     *,
     splits: Collection[str],
     subset: bool,
+    problems: Problems,
 ) -> tuple[list[Captioned], list[list[str]]]:
     """The images to score, and the captions that each file has for them.
 
     Every image with references must have a caption in every file. With `subset`, images that
     cannot be scored are left out instead: those without a caption, and those without references.
+    Captions of images that were left out of the references as bad are noted in `problems`.
     """
-    split = f" of split {'+'.join(splits)}" if splits else ""
-    matcher = Matcher(references, split)
-    matched = [matcher.match(file) for file in files]
+    split = f" of split {short('+'.join(splits))}" if splits else ""
+    matcher = Matcher(references, problems)
+    matched = [matcher.match(file, split) for file in files]
     images = references.images
     wanted = [place for place, image in enumerate(images) if image.captions]
     if not wanted:
         why = f"not one image{split} has a human caption"
-        raise DataError("references", why, "Give a dataset that has captions.")
+        raise DataError("--references", why, "Give a dataset that has captions.")
     if not subset:
         for file, found in zip(files, matched, strict=True):
             _refuse_unlabelled(file, found, images)
@@ -201,4 +264,9 @@ def _refuse_missing(
 def examples(ids: Sequence[str]) -> str:
     """A few ids for a message."""
     more = ", ..." if len(ids) > _EXAMPLES else ""
-    return ", ".join(printable(id_) for id_ in ids[:_EXAMPLES]) + more
+    return ", ".join(short(id_) for id_ in ids[:_EXAMPLES]) + more
+
+
+def short(text: str) -> str:
+    """An id or a name for a message, whatever it is."""
+    return printable(text if len(text) <= _LONGEST else f"{text[:_LONGEST]}...")

@@ -4,6 +4,7 @@ import gc
 import gzip
 import json
 import lzma
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -103,7 +104,9 @@ def test_a_feature_store(tmp_path: Path) -> None:
     store = write_store(tmp_path / "features")
     assert detect(str(store)) == "store"
     assert captions_of(store) == [Captioned(*item) for item in ITEMS]
-    assert captions_of(store, splits=["val"]) == [Captioned(*ITEMS[1])]
+    found = read_captions(str(store), splits=["val"], problems=Problems())
+    assert found.images == [Captioned(*ITEMS[1])]
+    assert found.others == [Captioned(i.name, (), i.split) for i in (ITEMS[0], ITEMS[2])]
     with pytest.raises(ConfigError, match="no split 'dev'"):
         captions_of(store, splits=["dev"])
     (store / "index.json").unlink()
@@ -122,6 +125,44 @@ def test_a_folder_with_pictures_does_not_take_a_licence_for_captions(tmp_path: P
     write_folder(tmp_path)
     touch(tmp_path, "notes/LICENSE.txt")
     assert [image.id for image in captions_of(tmp_path)] == ["one", "three", "two"]
+
+
+def test_captions_of_pictures_that_are_not_there_count_beside_others(tmp_path: Path) -> None:
+    write_folder(tmp_path)
+    (tmp_path / "two.jpg").unlink()
+    found = captions_of(tmp_path)
+    assert [image.id for image in found] == ["one", "three", "two"]
+    assert {image.id: image.captions for image in found} == {i.name: i.captions for i in ITEMS}
+    with pytest.raises(DataError, match="there is no picture for these captions"):
+        read("folder", str(tmp_path), problems=Problems())
+
+
+@pytest.mark.parametrize("reader", ["karpathy", "coco", "flickr8k"])
+def test_a_pipe_is_not_waited_for(reader: str, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(DataError, match="it is not a regular file"):
+        read(reader, str(tmp_path / "pipe"), problems=Problems(), pictures=False)
+
+
+def test_what_a_shell_hands_over_is_read() -> None:
+    reader, writer = os.pipe()
+    os.write(writer, json.dumps(karpathy_value()).encode())
+    os.close(writer)
+    source = f"/dev/fd/{reader}"
+    assert len(read_captions(source, reader="karpathy", problems=Problems()).images) == 3
+    os.close(reader)
+
+
+def test_all_images_of_the_source_are_accounted_for(tmp_path: Path) -> None:
+    items = [*ITEMS, Item("bad", ("...",), "val")]
+    path = write_json(tmp_path / "d.json", karpathy_value(items))
+    found = read_captions(str(path), splits=["val"], problems=Problems(skip=True))
+    assert [image.id for image in found.images] == ["two"]
+    assert {(image.id, image.split) for image in found.others} == {
+        ("one", "train"),
+        ("three", "test"),
+    }
+    assert found.dropped == [Captioned("bad", (), "val")]
 
 
 def test_a_caption_that_speaks_of_sentences_does_not_make_a_karpathy_file(tmp_path: Path) -> None:

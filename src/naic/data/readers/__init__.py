@@ -46,6 +46,8 @@ class Reading:
     splits: Counter[str] = field(default_factory=Counter)  # of the records
     all_splits: Counter[str] = field(default_factory=Counter)  # of everything in the source
     ignored: Counter[str] = field(default_factory=Counter)  # files passed over, by suffix
+    others: list[tuple[str, str]] = field(default_factory=list)  # id and split of other_images
+    dropped: list[tuple[str, str]] = field(default_factory=list)  # id and split of bad_images
 
 
 @contextlib.contextmanager
@@ -112,11 +114,12 @@ def read(
             checker.pass_over(entry)
             reading.other_images += 1
             reading.other_captions += len(entry.captions)
+            reading.others.append((entry.id, entry.split))
         noted = len(problems.items)
     reading.bad_rows += len(problems.items) - noted
     refuse_unknown(splits, reading.all_splits)
     if reading.images_seen == 0 and reading.bad_rows == 0:
-        raise DataError(printable(source), "there is nothing in it", "Check SOURCE.")
+        raise DataError(printable(source), "there is nothing in it", "Check the path.")
     return reading
 
 
@@ -126,6 +129,7 @@ def _take(reading: Reading, entry: Entry, record: Record | None) -> None:
     reading.bad_captions += len(entry.captions) - kept
     if record is None:
         reading.bad_images += 1
+        reading.dropped.append((entry.id, entry.split))
         return
     reading.records.append(record)
     reading.splits[record.split] += 1

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from naic.data.features import FeatureStore
@@ -21,11 +21,21 @@ class Captioned(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Captions:
-    """The captions of the splits asked for, in the source's own order."""
+    """The captions of the splits asked for, in the source's own order.
+
+    Attributes:
+        reader: what read them.
+        images: the images asked for.
+        splits: how many images each split of the source has.
+        others: the images of other splits, without their captions.
+        dropped: the images that were left out as bad, without their captions.
+    """
 
     reader: CaptionReader
     images: list[Captioned]
-    splits: Counter[str]  # of everything in the source
+    splits: Counter[str]
+    others: list[Captioned] = field(default_factory=list)
+    dropped: list[Captioned] = field(default_factory=list)
 
 
 def read_captions(
@@ -55,13 +65,21 @@ def read_captions(
         return _from_store(source, splits)
     reading = read(reader, source, problems=problems, seed=seed, splits=splits, pictures=False)
     images = [Captioned(record.id, record.captions, record.split) for record in reading.records]
-    return Captions(reader, images, reading.all_splits)
+    others, dropped = (
+        [Captioned(id_, (), split) for id_, split in found]
+        for found in (reading.others, reading.dropped)
+    )
+    return Captions(reader, images, reading.all_splits, others, dropped)
 
 
 def _from_store(source: str, splits: Collection[str] | None) -> Captions:
     records = FeatureStore(source).records
     found = Counter(record.split for record in records)
     refuse_unknown(splits, found)
-    wanted = [record for record in records if splits is None or record.split in splits]
-    images = [Captioned(record.id, record.captions, record.split) for record in wanted]
-    return Captions("store", images, found)
+    images, others = [], []
+    for record in records:
+        if splits is None or record.split in splits:
+            images.append(Captioned(record.id, record.captions, record.split))
+        else:
+            others.append(Captioned(record.id, (), record.split))
+    return Captions("store", images, found, others)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from naic.data.folders import printable
-from naic.data.readers.files import what_is
+from naic.data.readers.files import GZIP, XZ, what_is
 from naic.data.readers.flickr8k import has_caption_file
 from naic.data.readers.table import is_table
 from naic.errors import DataError
@@ -18,7 +18,6 @@ CaptionReader = Literal[
 ]  # what captions can be read with: the readers of pictures, and a finished feature store
 
 _HEAD = 1 << 20  # enough for the first images of any known file; COCO's own has no captions yet
-_XZ, _GZIP = b"\xfd7zXZ\x00", b"\x1f\x8b"
 # A quote inside a JSON string is written \", so these can only be keys.
 _SENTENCES = re.compile(rb'"sentences"\s*:')
 _COCO = re.compile(rb'"(images|annotations)"\s*:\s*\[')
@@ -74,10 +73,10 @@ def _head(path: Path) -> bytes:
     try:
         with path.open("rb") as file:
             start = file.read(6)
-        if start.startswith(_XZ):
+        if start.startswith(XZ):
             with lzma.open(path) as file:
                 return file.read(_HEAD)
-        if start.startswith(_GZIP):
+        if start.startswith(GZIP):
             with gzip.open(path) as file:
                 return file.read(_HEAD)
         with path.open("rb") as file:

@@ -12,8 +12,9 @@ from naic.data.folders import printable
 from naic.data.readers.entries import kind
 from naic.errors import DataError
 
-_XZ, _GZIP = b"\xfd7zXZ\x00", b"\x1f\x8b"
+XZ, GZIP = b"\xfd7zXZ\x00", b"\x1f\x8b"
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
+_STREAMS = (Path("/dev/stdin"), Path("/dev/fd"))  # what a shell hands us: somebody writes to it
 
 
 def what_is(path: Path) -> Literal["folder", "file", "special", "missing"]:
@@ -30,11 +31,14 @@ def what_is(path: Path) -> Literal["folder", "file", "special", "missing"]:
 def read_bytes(path: Path) -> bytes:
     """The bytes of a file, unpacked if they are xz or gzip whatever the file is called."""
     name = printable(str(path))
+    if what_is(path) == "special" and not {path, path.parent} & set(_STREAMS):
+        # Reading a pipe without a writer, or a device, may never end.
+        raise DataError(name, "it is not a regular file", "Copy it to one.")
     try:
         data = path.read_bytes()
-        if data.startswith(_XZ):
+        if data.startswith(XZ):
             data = lzma.decompress(data)
-        elif data.startswith(_GZIP):
+        elif data.startswith(GZIP):
             data = gzip.decompress(data)
     except FileNotFoundError:
         raise DataError(name, "there is no such file", "Check the path.") from None
@@ -133,14 +137,14 @@ def read_json_object(path: Path, unused: tuple[str, str] | None = None) -> dict[
     if not isinstance(value, dict):
         name = printable(str(path))
         why = f"it holds {kind(value)} where an object with the key 'images' is expected"
-        raise DataError(name, why, "Check that SOURCE and READER belong together.")
+        raise DataError(name, why, "Check that the file and its reader belong together.")
     return value
 
 
 def list_under(value: dict[str, object], key: str, path: Path) -> list[object]:
     """The list under `key` of the object that `path` holds."""
     name = printable(str(path))
-    hint = "Check that SOURCE and READER belong together."
+    hint = "Check that the file and its reader belong together."
     if key not in value:
         found = ", ".join(repr(printable(k)) for k in list(value)[:8]) or "none"
         raise DataError(name, f"there is no key {key!r} (keys found: {found})", hint)

@@ -2,7 +2,7 @@
 
 import os
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from naic.data.folders import printable, walk
@@ -24,12 +24,12 @@ def read_folder(
 
     The id is the relative path without its suffix. `a.txt` holds the captions of `a.jpg`, one a
     line; a picture without one is unlabelled. Other files are counted in `ignored` by suffix.
-    Where `pictures` are not needed, a folder without any is read from its `.txt` files alone.
+    Where `pictures` are not needed, the captions of pictures that are not there are read too.
     """
     found, sidecars = _look_through(source, problems, ignored)
-    if not found and sidecars and not pictures:
-        yield from _from_sidecars(source, sidecars, problems)
-        return
+    if not pictures:
+        alone = _captions_alone(found, sidecars)
+        found = sorted([*found, *alone], key=lambda name: name.split("/"))
     if not found:
         hint = f"Pictures are known by their suffix: {', '.join(sorted(IMAGE_SUFFIXES))}."
         raise DataError(printable(str(source)), "there is no picture in it", hint)
@@ -48,16 +48,28 @@ def read_folder(
         if sidecar is not None:
             captions = _captions(source, sidecar, problems)
         if captions is not None:
-            image = FileImage(Path(source, picture))
-            yield Entry(printable(picture), printable(id_), (), captions, image=image)
+            image = None if picture == sidecar else FileImage(Path(source, picture))
+            yield Entry(printable(picture), printable(id_), [picture], captions, image=image)
 
 
-def _from_sidecars(source: Path, sidecars: dict[str, str], problems: Problems) -> Iterator[Entry]:
-    """An entry for each file of captions, under the id that its picture would have."""
-    for stem, sidecar in sorted(sidecars.items(), key=lambda pair: pair[0].split("/")):
-        captions = _captions(source, sidecar, problems)
-        if captions is not None:
-            yield Entry(printable(sidecar), printable(stem), [stem], captions)
+def _captions_alone(pictures: list[str], sidecars: dict[str, str]) -> list[str]:
+    """The files of captions that stand for a picture that is not there.
+
+    Beside pictures, these are the ones where other `.txt` files have theirs: see
+    `_place_lonely_sidecars`.
+    """
+    stems = {without_suffix(picture) for picture in pictures}
+    in_use = _folders_in_use(stems, sidecars)
+    return [
+        sidecar
+        for stem, sidecar in sidecars.items()
+        if stem not in stems and (not pictures or os.path.dirname(stem) in in_use)  # noqa: PTH120
+    ]
+
+
+def _folders_in_use(stems: Collection[str], sidecars: dict[str, str]) -> set[str]:
+    """The folders in which some `.txt` file has its picture."""
+    return {os.path.dirname(stem) for stem in sidecars if stem in stems}  # noqa: PTH120
 
 
 def _look_through(
@@ -110,7 +122,7 @@ def _place_lonely_sidecars(
 
     Elsewhere it is a licence or a note, and merely counted.
     """
-    in_use = {os.path.dirname(stem) for stem in sidecars if stem in owners}  # noqa: PTH120
+    in_use = _folders_in_use(owners, sidecars)
     for stem, sidecar in sorted(sidecars.items()):
         if stem in owners:
             continue

@@ -12,7 +12,7 @@ def read_shapes(source: str, seed: int) -> Iterator[Entry]:
     """Entries of `source` scenes; the same number and seed give the same scenes."""
     if not (source.isascii() and source.isdigit() and len(source) < 10 and int(source) > 0):
         why = "it is not a number of scenes"
-        raise DataError(printable(source), why, "For shapes, SOURCE is a number such as 2000.")
+        raise DataError(printable(source), why, "Shapes are asked for by a number, such as 2000.")
     for number, record in enumerate(shapes.records(int(source), seed), 1):
         where = f"scene {number}"
         yield Entry(
