@@ -220,7 +220,8 @@ def escaped(fake: FakeJava) -> Iterator[FakeJava]:
     yield fake
     pids = (fake.folder / "pids").read_text().split()
     for pid in pids[1::2]:  # each time the program and its child
-        os.kill(int(pid), signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(int(pid), signal.SIGKILL)
 
 
 def test_a_pipe_held_by_a_process_that_escaped_is_not_waited_for(escaped: FakeJava) -> None:

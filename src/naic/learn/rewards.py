@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from naic.learn.rewards_torch_state import Pattern
 
 _CPU = torch.device("cpu")
+Ints = npt.NDArray[np.int64]
 SENTENCES_AT_ONCE = 2048  # on a CPU: more would not fit its cache
 
 
@@ -179,12 +180,9 @@ class NumbaRewards:
 
     def score(self, words: Tensor, image_index: Tensor) -> Tensor:
         """(B,) the rewards of the captions; equal ones are scored once."""
-        nothing = words.new_empty(*words.shape, 0)
-        _check_kinds(words, nothing, image_index, _CPU)
-        _check_ranges(words, nothing, image_index, self._references)
+        said, _, images = self._arrays(words, words.new_empty(*words.shape, 0), image_index)
         rewards = np.empty(len(words))
         known = np.full(2 << len(words).bit_length(), -1)
-        said, images = _array(words), _array(image_index)
         with self._turn:
             self._fit(words.shape[1])
             self._kernels.score_rows(said, images, self._tables, self._scratch, known, rewards)
@@ -198,11 +196,9 @@ class NumbaRewards:
         self, words: Tensor, alternatives: Tensor, image_index: Tensor
     ) -> tuple[Tensor, Tensor]:
         """`score` and `counterfactual` in one pass."""
-        _check_kinds(words, alternatives, image_index, _CPU)
-        _check_ranges(words, alternatives, image_index, self._references)
+        said, others, images = self._arrays(words, alternatives, image_index)
         rewards = np.empty(len(words))
         outcomes = np.empty(alternatives.shape)
-        said, others, images = _array(words), _array(alternatives), _array(image_index)
         with self._turn:
             self._fit(words.shape[1])
             self._kernels.judge_rows(
@@ -210,17 +206,23 @@ class NumbaRewards:
             )
         return torch.from_numpy(rewards), torch.from_numpy(outcomes)
 
+    def _arrays(
+        self, words: Tensor, alternatives: Tensor, image_index: Tensor
+    ) -> tuple[Ints, Ints, Ints]:
+        """What the kernels take: checked, and in one piece, or numba would compile them anew."""
+        _check_kinds(words, alternatives, image_index, _CPU)
+        arrays = tuple(np.ascontiguousarray(x.numpy()) for x in (words, alternatives, image_index))
+        limits = (self._references.words, self._references.words, len(self._references))
+        if not all(map(self._kernels.all_below, arrays, limits)):
+            _check_ranges(words, alternatives, image_index, self._references)
+        return arrays[0], arrays[1], arrays[2]
+
     def _fit(self, length: int) -> None:
         """Tables and working space for sentences of so many words, made when first needed."""
         if length != self._length:
             self._tables = self._state.make_tables(self._references, self._mix, length)
             self._scratch = self._state.make_scratch(self._references, length)
             self._length = length
-
-
-def _array(values: Tensor) -> npt.NDArray[np.int64]:
-    """In one piece: numba would compile the kernels anew for another layout."""
-    return np.ascontiguousarray(values.numpy())
 
 
 def _check_kinds(

@@ -15,6 +15,15 @@ from naic.text import PERIOD
 
 
 @compiled
+def all_below(values: Ints, limit: int) -> bool:
+    """Whether all of the values are from 0 to below the limit."""
+    for value in values.flat:  # noqa: SIM110 (numba has no all())
+        if not 0 <= value < limit:
+            return False
+    return True
+
+
+@compiled
 def score_rows(
     words: Ints,
     image_index: Ints,
@@ -56,7 +65,6 @@ def judge_rows(
     outcomes: Floats,
 ) -> None:
     """Score each row, and each row with one agent's word replaced by one of its alternatives."""
-    scratch.said[:] = -1
     for row in range(len(words)):
         end = _sentence_end(words[row], 0)
         reach = _sentence_end(words[row], end)  # how far it goes when its period is replaced
@@ -67,7 +75,7 @@ def judge_rows(
         _clear(scratch.prefix)
         scratch.seen[:] = 0
         for agent in range(end):
-            scratch.moment[0] = row * words.shape[1] + agent
+            scratch.moment[0] += 1
             until = reach if agent == end - 1 else end
             _judge_agent(
                 words[row],

@@ -70,7 +70,7 @@ class Scratch(NamedTuple):
     undo: npt.NDArray[np.int32]  # slots to count down again
     said: Ints  # (ids,) which agent's alternative a word last was,
     rewards: Floats  # (ids,) and its reward
-    moment: Ints  # (1,) the agent whose turn it is
+    moment: Ints  # (1,) how many agents had their turn
     prefix: Sums  # of the n-grams before an agent,
     rest: Sums  # of those, and of the ones that begin after it,
     sums: Sums  # and of a whole counterfactual
