@@ -2,6 +2,7 @@ import os
 import pwd
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -123,3 +124,13 @@ def test_a_user_without_a_home_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pwd, "getpwuid", unknown)
     with pytest.raises(ConfigError, match=r"NAIC_CACHE: it is not set, and .* no home folder"):
         cache_folder()
+
+
+def test_threads_that_write_the_same_file_do_not_meet(tmp_path: Path) -> None:
+    path = tmp_path / "table"
+    contents = [bytes([i]) * 100_000 for i in range(4)]
+    with ThreadPoolExecutor(4) as pool:
+        for _ in range(20):
+            list(pool.map(lambda content: write_atomically(path, content), contents))
+            assert path.read_bytes() in contents
+    assert list(tmp_path.iterdir()) == [path]

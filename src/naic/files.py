@@ -4,6 +4,7 @@ import contextlib
 import errno
 import fcntl
 import os
+import threading
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -35,8 +36,9 @@ def write_atomically(path: Path, *chunks: bytes | memoryview) -> None:
 
 
 def _write_and_rename(target: Path, chunks: Iterable[bytes | memoryview]) -> None:
-    # With the process in its name: two writers of one cache must not share a temporary.
-    temporary = target.with_name(f"{target.name}.{os.getpid()}{TEMPORARY_SUFFIX}")
+    # With process and thread in its name: two writers of one file must not share a temporary.
+    writer = f"{os.getpid()}-{threading.get_ident()}"
+    temporary = target.with_name(f"{target.name}.{writer}{TEMPORARY_SUFFIX}")
     try:
         with temporary.open("wb") as file:
             for chunk in chunks:
