@@ -3,12 +3,14 @@
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import strategies as st
 
 from naic.metrics.score import Score
+from naic.text import tokenise
 
 TOLERANCE = 1e-9
 WORDS = ["a", "b", "c", "dog", "1\u00a01/2", "a\u00a0b", "\u00a0", "-lrb-", "\u2028"]
@@ -97,6 +99,14 @@ def assert_sound(score: Score) -> None:
 def assert_same(first: Score, second: Score) -> None:
     assert abs(first.value - second.value) <= 1e-12
     assert np.abs(first.per_image - second.per_image).max() <= 1e-12
+
+
+def coco_sentences(coco: Path, *splits: str) -> list[list[str]]:
+    """The tokenised captions of each image of some splits of COCO."""
+    from benchmarks.metrics import read_split
+
+    images = read_split(coco / "dataset_coco.json.xz", *splits)
+    return [[" ".join(tokenise(text)) for text in texts] for texts in images]
 
 
 def coco_cases(references: list[list[str]]) -> list[Case]:

@@ -4,14 +4,12 @@ from random import Random
 
 import numpy as np
 import pytest
-from benchmarks.metrics import read_split
 from hypothesis import given
 from hypothesis import strategies as st
 
 from naic.errors import DataError
 from naic.metrics.bleu import bleu
 from naic.metrics.ngrams import stable_order
-from naic.text import tokenise
 from tests.metrics.public import (
     Case,
     assert_agrees,
@@ -19,6 +17,7 @@ from tests.metrics.public import (
     assert_sound,
     cases,
     coco_cases,
+    coco_sentences,
     hostile_cases,
 )
 
@@ -111,7 +110,7 @@ def test_sorting_keeps_equal_values_in_their_order(drawn: list[int], offset: int
 
 @pytest.mark.slow
 def test_coco_agrees_with_the_public_code(coco: Path) -> None:
-    val = read_split(coco / "dataset_coco.json.xz", "val")
+    val = coco_sentences(coco, "val")
     assert len(val) == 4392
-    for case in coco_cases([[" ".join(tokenise(text)) for text in texts] for texts in val]):
+    for case in coco_cases(val):
         assert_agrees(bleu(case.hypotheses, case.references), case, "BLEU")

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from naic.errors import MetricError, MissingExtraError
 from naic.metrics import java
+from naic.metrics.program import KEPT_ERROR_LINES, REPAIR_JAVA, Program
 from tests.metrics.fake_java import FakeJava
 
 WITH_CHILD = """
@@ -31,7 +32,7 @@ def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeJava:
     return FakeJava(tmp_path, monkeypatch)
 
 
-def start(seconds: float = 20.0, suspect: str = "") -> java.Program:
+def start(seconds: float = 20.0, suspect: str = "") -> Program:
     return java.run("It", ["Main"], heap="1G", seconds=seconds, suspect=suspect, opens="a b")
 
 
@@ -134,7 +135,7 @@ def test_a_java_that_hangs_is_waited_for_once(
         with pytest.raises(MetricError) as caught:
             start()
         assert str(caught.value) == (
-            f"{fake.path} -version: was stopped after 0.5 seconds, unfinished. {java.REPAIR_JAVA}"
+            f"{fake.path} -version: was stopped after 0.5 seconds, unfinished. {REPAIR_JAVA}"
         )
     assert asked.read_text() == "once\n"
 
@@ -283,7 +284,7 @@ def test_a_flooded_error_stream_stops_nobody_and_only_its_end_is_kept(fake: Fake
     fake.does("for i in range(100_000): sys.stderr.write(f'warning {i} ' + 'x' * 90 + '\\n')")
     with start() as program:
         said = program.finish()
-    assert len(said.splitlines()) == java.KEPT_ERROR_LINES
+    assert len(said.splitlines()) == KEPT_ERROR_LINES
     assert said.splitlines()[-1].startswith("warning 99999 ")
 
 

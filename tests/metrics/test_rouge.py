@@ -2,13 +2,11 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from benchmarks.metrics import read_split
 from hypothesis import given
 from hypothesis import strategies as st
 
 from naic.errors import DataError
 from naic.metrics.rouge import rouge_l
-from naic.text import tokenise
 from tests.metrics.public import (
     UNSEEN,
     Case,
@@ -17,6 +15,7 @@ from tests.metrics.public import (
     assert_sound,
     cases,
     coco_cases,
+    coco_sentences,
     hostile_cases,
     sentences,
 )
@@ -89,6 +88,6 @@ def test_what_has_no_score_is_refused() -> None:
 
 @pytest.mark.slow
 def test_coco_agrees_with_the_public_code(coco: Path) -> None:
-    val = read_split(coco / "dataset_coco.json.xz", "val")
-    for case in coco_cases([[" ".join(tokenise(text)) for text in texts] for texts in val]):
+    val = coco_sentences(coco, "val")
+    for case in coco_cases(val):
         assert_agrees([rouge_l(case.hypotheses, case.references)], case, "ROUGE")

@@ -3,7 +3,8 @@
 import numpy as np
 import numpy.typing as npt
 
-ORDERS = 4  # n-grams of 1 to 4 words
+from naic.metrics.ngrams import ORDERS
+
 BITS = 14  # of one id; text.MAX_IDS says the same
 
 Ints = npt.NDArray[np.int64]

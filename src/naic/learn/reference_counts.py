@@ -5,7 +5,8 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from naic.learn.ngrams import ORDERS, order_of, pack
+from naic.learn.ngrams import order_of, pack
+from naic.metrics.ngrams import ORDERS
 from naic.text import Vocabulary, tokenise
 
 _IMAGES_AT_ONCE = 4096  # bounds the memory of a build: some 50 MB for the n-grams of so many

@@ -20,14 +20,11 @@ from naic.data.features import FeatureStore
 from naic.errors import ConfigError, DataError, StoreError, VocabularyError
 from naic.files import write_atomically
 from naic.learn.frequencies import Frequencies, count_frequencies
-from naic.learn.ngrams import ORDERS
 from naic.learn.reference_counts import count_in_parts, inverse_norms
+from naic.metrics.ngrams import ORDERS
 from naic.text import Vocabulary
 
 FILE_NAME = "references.safetensors"
-SIGMA = 6.0  # of CIDEr-D's Gaussian over the difference in length
-SMALL, TINY = 1e-9, 1e-15  # what the public BLEU adds to avoid a division by zero
-
 _FORMAT = "naic-references-1"
 Ints = npt.NDArray[np.int64]
 

@@ -8,9 +8,10 @@ subtracted, no digit is lost: a norm that is zero is exactly zero.
 """
 
 from naic.learn.frequencies import MULTIPLIER
-from naic.learn.ngrams import BITS, ORDERS
 from naic.learn.rewards_numba_scores import finish
+from naic.learn.rewards_numba_slots import enter, replace
 from naic.learn.rewards_numba_state import Floats, Ints, Scratch, Sums, Tables, compiled
+from naic.metrics.ngrams import ORDERS
 from naic.text import PERIOD
 
 
@@ -50,7 +51,7 @@ def score_rows(
             rewards[row] = rewards[known[place]]
             continue
         known[place] = row
-        _enter(words[row], end, image_index[row], tables, scratch)
+        enter(words[row], end, image_index[row], tables, scratch)
         rewards[row] = _score_row(end, image_index[row], tables, scratch)
 
 
@@ -69,7 +70,7 @@ def judge_rows(
         end = _sentence_end(words[row], 0)
         reach = _sentence_end(words[row], end)  # how far it goes when its period is replaced
         image = image_index[row]
-        _enter(words[row], reach, image, tables, scratch)
+        enter(words[row], reach, image, tables, scratch)
         rewards[row] = _score_row(end, image, tables, scratch)
         outcomes[row, end:] = rewards[row]
         _clear(scratch.prefix)
@@ -156,61 +157,6 @@ def _same(words: Ints, image_index: Ints, one: int, other: int, end: int) -> boo
 
 
 @compiled
-def _weight(key: int, inner: float, tables: Tables) -> float:
-    """The squared weight of an n-gram that the image's references do not have.
-
-    `inner` is the weight of the n-gram without its first word: where no two images have that, no
-    two have the longer one, and there is no need to look.
-    """
-    unseen = tables.weights[0]
-    if inner == unseen:
-        return float(unseen)
-    bucket = (key * MULTIPLIER >> tables.shift) & (len(tables.first) - 2)
-    for place in range(tables.first[bucket], tables.first[bucket + 1]):
-        if tables.bucket_keys[place] == key:
-            return float(tables.weights[tables.bucket_documents[place]])
-    return float(unseen)
-
-
-@compiled
-def _find(key: int, scratch: Scratch) -> int:
-    """Where the key is in the small table, or the free place where it would be."""
-    mask = len(scratch.keys) - 1
-    place = (key * MULTIPLIER >> 40) & mask
-    while scratch.keys[place] != 0 and scratch.keys[place] != key:
-        place = (place + 1) & mask
-    return place
-
-
-@compiled
-def _enter(words: Ints, reach: int, image: int, tables: Tables, scratch: Scratch) -> None:
-    """Give slots to the image's n-grams and to those of the row's first `reach` words."""
-    scratch.keys[:] = 0
-    start = tables.starts[image]
-    free = tables.starts[image + 1] - start
-    for slot in range(free):
-        place = _find(tables.keys[start + slot], scratch)
-        scratch.keys[place] = tables.keys[start + slot]
-        scratch.slots[place] = slot
-        scratch.weights[slot] = tables.weights[tables.documents[start + slot]]
-    for end in range(reach):
-        key = 0
-        weight = -1.0  # of no n-gram
-        for n in range(min(ORDERS, end + 1)):
-            key = (key << BITS) + words[end - n] + 1
-            place = _find(key, scratch)
-            if scratch.keys[place] == 0:
-                scratch.keys[place] = key
-                scratch.slots[place] = free
-                scratch.weights[free] = _weight(key, weight, tables)
-                free += 1
-            slot = scratch.slots[place]
-            scratch.row[end, n] = slot
-            weight = scratch.weights[slot]
-    scratch.seen[:] = 0
-
-
-@compiled
 def _clear(sums: Sums) -> None:
     """The sums of no words."""
     sums.norms[:] = 0
@@ -291,7 +237,7 @@ def _score_changed(
     others: Sums,
 ) -> float:
     """The reward with the agent's word replaced, from the sums over n-grams without that word."""
-    _replace(words, agent, word, until, tables, scratch)
+    replace(words, agent, word, until, tables, scratch)
     _copy(others, scratch.sums, tables.amounts[image])
     holding = min(ORDERS, until - agent)  # places where an n-gram with the word may end
     for after in range(holding):
@@ -301,34 +247,3 @@ def _score_changed(
         for n in range(after, min(ORDERS, agent + after + 1)):
             scratch.seen[scratch.changed[after, n]] -= 1
     return finish(until, image, tables, scratch.sums)
-
-
-@compiled
-def _replace(
-    words: Ints, agent: int, word: int, until: int, tables: Tables, scratch: Scratch
-) -> None:
-    """Find the slots of the n-grams that hold the agent's new word."""
-    spare = len(scratch.seen) - ORDERS * ORDERS
-    scratch.new_keys[:] = 0
-    for after in range(min(ORDERS, until - agent)):
-        key = 0
-        last = agent + after
-        for n in range(after):
-            key = (key << BITS) + words[last - n] + 1
-        weight = scratch.weights[scratch.row[last, after - 1]] if after else -1.0
-        for n in range(after, min(ORDERS, last + 1)):
-            key = (key << BITS) + (word if n == after else words[last - n]) + 1
-            place = _find(key, scratch)
-            slot = scratch.slots[place]
-            if scratch.keys[place] == 0:
-                same = after
-                for other in range(after):
-                    if scratch.new_keys[n, other] == key:
-                        same = other
-                        break
-                scratch.new_keys[n, after] = key
-                slot = spare + ORDERS * n + same
-                if same == after:
-                    scratch.weights[slot] = _weight(key, weight, tables)
-            scratch.changed[after, n] = slot
-            weight = scratch.weights[slot]

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from naic.learn.ngrams import ORDERS
-from naic.learn.references import SMALL, TINY
 from naic.learn.rewards_numba_state import Sums, Tables, compiled
+from naic.metrics.bleu import SMALL, TINY
+from naic.metrics.ngrams import ORDERS
 
 
 @compiled

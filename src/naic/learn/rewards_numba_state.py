@@ -7,8 +7,9 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
-from naic.learn.ngrams import ORDERS
-from naic.learn.references import SIGMA, References
+from naic.learn.references import References
+from naic.metrics.cider import SIGMA
+from naic.metrics.ngrams import ORDERS
 from naic.text import MAX_IDS
 
 Ints = npt.NDArray[np.int64]

@@ -13,8 +13,8 @@ replaced), S n-grams to look up for a row, R references, 4 orders.
 import torch
 from torch import Tensor
 
-from naic.learn.references import SMALL, TINY
 from naic.learn.rewards_torch_state import NO_KEY, Pattern, Tables
+from naic.metrics.bleu import SMALL, TINY
 from naic.text import PERIOD
 
 _SMALLEST = torch.finfo(torch.float64).tiny

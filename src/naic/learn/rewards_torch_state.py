@@ -10,8 +10,11 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from naic.errors import DataError
-from naic.learn.ngrams import BITS, ORDERS
-from naic.learn.references import SIGMA, SMALL, TINY, References
+from naic.learn.ngrams import BITS
+from naic.learn.references import References
+from naic.metrics.bleu import SMALL, TINY
+from naic.metrics.cider import SIGMA
+from naic.metrics.ngrams import ORDERS
 
 NO_KEY = 2**62  # sorts behind every n-gram, and is exact as a float, which padding makes of it
 LONGEST = 127  # words of a sentence: how often it has an n-gram is counted in eight bits

@@ -19,7 +19,7 @@ from naic.metrics.score import Floats, Score
 
 # The public code adds these so as not to divide by nothing. They are part of every published
 # figure: a caption without a single right word has a BLEU a little above 0.
-_TINY, _SMALL = 1e-15, 1e-9
+TINY, SMALL = 1e-15, 1e-9
 
 
 def bleu(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> list[Score]:
@@ -51,8 +51,8 @@ def _combine(order: int, sums: Floats) -> Floats:
     """(..., 10) hypothesis and reference length, then right and all n-grams -> (...) BLEU."""
     length, wanted = sums[..., 0], sums[..., 1]
     right, whole = sums[..., 2 : 2 + 2 * order : 2], sums[..., 3 : 3 + 2 * order : 2]
-    precision = np.prod((right + _TINY) / (whole + _SMALL), axis=-1) ** (1 / order)
-    brevity = 1 - (wanted + _SMALL) / (length + _TINY)
+    precision = np.prod((right + TINY) / (whole + SMALL), axis=-1) ** (1 / order)
+    brevity = 1 - (wanted + SMALL) / (length + TINY)
     return np.asarray(precision * np.exp(np.minimum(0.0, brevity)))
 
 

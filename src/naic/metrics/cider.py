@@ -18,7 +18,7 @@ from naic.metrics.ngrams import (
 )
 from naic.metrics.score import Floats, Score, mean_score
 
-_SIGMA = 6.0
+SIGMA = 6.0
 _SCALE = 10.0
 
 
@@ -100,7 +100,7 @@ def cider(
     # The public code compares numbers of bigrams. Words give the same difference, except beside
     # an empty sentence (none has no bigram, as one has), and that is like no other anyway.
     apart = words.lengths - words.lengths[layout.starts][layout.image]
-    likeness = likeness / ORDERS * np.exp(-(apart**2) / (2 * _SIGMA**2))
+    likeness = likeness / ORDERS * np.exp(-(apart**2) / (2 * SIGMA**2))
     totals = np.bincount(layout.image, weights=likeness)
     others = np.bincount(layout.image) - 1
     return mean_score("CIDEr", _SCALE * totals / others)

@@ -13,6 +13,7 @@ import numpy as np
 
 from naic.errors import MetricError, MissingExtraError
 from naic.metrics import java
+from naic.metrics.program import Program
 from naic.metrics.score import Floats, Score
 
 NAME = "METEOR"
@@ -83,7 +84,7 @@ def _line(*parts: str) -> str:
     return " ||| ".join(clean) + " \n"
 
 
-def _numbers(running: java.Program, line: str, count: int) -> list[float]:
+def _numbers(running: Program, line: str, count: int) -> list[float]:
     """The numbers of a line that must hold `count` finite ones."""
     try:
         numbers = [float(word) for word in line.split()]
