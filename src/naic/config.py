@@ -1,7 +1,9 @@
 """Settings from TOML files into frozen dataclasses: a misspelt key is refused with its path."""
 
 import dataclasses
+import json
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar, get_args, get_origin
 
@@ -62,3 +64,48 @@ def structure(values: dict[str, Any], kind: type[T], where: str) -> T:
         why = "; ".join(transform_error(error, path=where))
         known = ", ".join(field.name for field in dataclasses.fields(kind))  # type: ignore[arg-type]
         raise ConfigError(where, why, f"Keys there are: {known}.") from error
+
+
+def to_toml(settings: Any) -> str:  # noqa: ANN401
+    """A dataclass as TOML that `structure` turns into the same dataclass again.
+
+    Fields that are None are left out, as TOML has no word for them: their default must be None.
+    """
+    return "\n".join(_tables(settings, "")) + "\n"
+
+
+def _tables(settings: Any, name: str) -> list[str]:  # noqa: ANN401
+    """The lines of a table, then those of the tables in it: TOML wants its plain keys first."""
+    plain, inner = [], []
+    for key, value in _items(settings):
+        if dataclasses.is_dataclass(value) or isinstance(value, Mapping):
+            path = f"{name}.{key}" if name else key
+            inner += ["", f"[{path}]", *_tables(value, path)]
+        elif value is not None:
+            plain.append(f"{key} = {_toml_value(value)}")
+    return plain + inner if plain or name else inner[1:]
+
+
+def _items(settings: Any) -> list[tuple[str, Any]]:  # noqa: ANN401
+    if isinstance(settings, Mapping):
+        return [(_toml_key(key), value) for key, value in settings.items()]
+    return [(field.name, getattr(settings, field.name)) for field in dataclasses.fields(settings)]
+
+
+def _toml_key(key: str) -> str:
+    bare = key and all(sign.isascii() and (sign.isalnum() or sign in "-_") for sign in key)
+    return key if bare else _toml_value(key)
+
+
+def _toml_value(value: Any) -> str:  # noqa: ANN401
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case int() | float():
+            return repr(value)
+        case str() | Path():
+            # JSON's escapes are TOML's too, but for DEL, and for pairs of them beyond 16 bits.
+            return json.dumps(str(value), ensure_ascii=False).replace("\x7f", "\\u007f")
+        case tuple() | list():
+            return f"[{', '.join(_toml_value(item) for item in value)}]"
+    raise TypeError(f"{value!r} has no form in TOML")

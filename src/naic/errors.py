@@ -48,6 +48,14 @@ class ConfigError(NaicError):
     """An option or a config key that is unknown, or a value out of range."""
 
 
+class CheckpointError(NaicError):
+    """A checkpoint or a model folder that is missing, damaged, foreign, or of another model."""
+
+
+class TrainingError(NaicError):
+    """A training run that cannot go on: it collapsed, a worker died, a number is not finite."""
+
+
 class MetricError(NaicError):
     """A metric that could not be computed: its reference program failed or ran out of time."""
 

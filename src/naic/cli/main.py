@@ -13,6 +13,7 @@ from naic.errors import ConfigError, NaicError
 VERBS = {
     "prepare": ("naic.cli.prepare", "turn a dataset or a folder of pictures into features"),
     "show": ("naic.cli.show", "say what is in a feature store"),
+    "train": ("naic.cli.train", "train a captioner on a feature store"),
     "evaluate": ("naic.cli.evaluate", "score captions against those of people"),
     "shapes": ("naic.cli.shapes", "draw the embedded dataset as pictures with captions"),
 }

@@ -1,0 +1,1 @@
+"""Captioners: which kinds there are, and the folder a trained one is kept in."""

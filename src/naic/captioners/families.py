@@ -1,0 +1,95 @@
+"""The kinds of captioners there are: what it takes to build one and to let it speak.
+
+A new one is a model, its decoding and its config, and one line in `CAPTIONERS`.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from naic.decode.beam import beam_search
+from naic.decode.decoding import Decoding
+from naic.decode.greedy import greedy
+from naic.decode.parallel import parallel
+from naic.decode.policy import log_policy
+from naic.decode.sample import choose, sample
+from naic.errors import ConfigError
+from naic.models.captioner import Captioner
+from naic.models.config import TransformerConfig
+from naic.models.decoder import Memory
+
+
+@dataclass(frozen=True)
+class Family:
+    """All that the training loop, the evaluation and a model folder know of a captioner.
+
+    Its model is an nn.Module with an attribute `length` and `forward(features, mask, words)`, which
+    gives logits (B, C, N, V), or (B, 1, N, V) if the words make no difference to it.
+
+    Attributes:
+        config: the dataclass of [model] in a config file.
+        build: makes the model from the config, the feature size and the vocabulary size.
+        caption: (model, features, mask, decoding) to words (B, N), the same each time.
+        sample: (model, features, mask, samples) to words (B, S, N) by chance; only reinforcement
+            learning needs it.
+    """
+
+    config: type[Any]
+    build: Callable[[Any, int, int], nn.Module]
+    caption: Callable[[Any, Tensor, Tensor | None, Decoding], Tensor]
+    sample: Callable[[Any, Tensor, Tensor | None, int], Tensor] | None = None
+
+
+def _build_causal(config: TransformerConfig, features: int, words: int) -> Captioner:
+    return Captioner(config, features, words, causal=True)
+
+
+def _build_parallel(config: TransformerConfig, features: int, words: int) -> Captioner:
+    return Captioner(config, features, words, causal=False)
+
+
+def _caption_causal(
+    model: Captioner, features: Tensor, mask: Tensor | None, decoding: Decoding
+) -> Tensor:
+    memory = _encode(model, features, mask)
+    if decoding.beam == 1:
+        return greedy(model, memory).words
+    return beam_search(model, memory, decoding.beam).words[:, 0]
+
+
+def _caption_parallel(
+    model: Captioner, features: Tensor, mask: Tensor | None, decoding: Decoding
+) -> Tensor:
+    if decoding.beam != 1:
+        raise ConfigError(
+            "beam",
+            f"a parallel captioner cannot follow {decoding.beam} sentences: it has one pass",
+            "Give beam = 1.",
+        )
+    return parallel(model, features, mask).words
+
+
+@torch.no_grad()
+def _encode(model: Captioner, features: Tensor, mask: Tensor | None) -> Memory:
+    return model.encode(features, mask)
+
+
+def _sample_causal(model: Captioner, features: Tensor, mask: Tensor | None, samples: int) -> Tensor:
+    return sample(model, _encode(model, features, mask), samples).words
+
+
+@torch.no_grad()
+def _sample_parallel(
+    model: Captioner, features: Tensor, mask: Tensor | None, samples: int
+) -> Tensor:
+    log_probs = log_policy(model(features, mask))  # (B, 1, N, V)
+    return choose(log_probs.expand(-1, samples, -1, -1))
+
+
+CAPTIONERS: dict[str, Family] = {
+    "causal": Family(TransformerConfig, _build_causal, _caption_causal, _sample_causal),
+    "parallel": Family(TransformerConfig, _build_parallel, _caption_parallel, _sample_parallel),
+}

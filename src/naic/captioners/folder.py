@@ -1,0 +1,290 @@
+"""A model folder: all that it takes to run a captioner, and nothing in it that is code.
+
+    model.safetensors    the weights
+    config.toml          which captioner, for features of which size, and its settings
+    vocab.json           the words it can say
+    README.md            the model card, for people
+
+Folders appear whole or not at all, and weights are safetensors only: the checkpoints of a training
+run are written and read with what is here too.
+"""
+
+import contextlib
+import errno
+import json
+import os
+import shutil
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load
+from torch import Tensor, nn
+
+from naic.captioners.families import CAPTIONERS, Family
+from naic.config import read_toml, structure, to_toml
+from naic.errors import CheckpointError, ConfigError, WriteError
+from naic.files import sync_folder
+from naic.text.vocabulary import Vocabulary
+
+WEIGHTS, CONFIG, VOCABULARY, CARD = "model.safetensors", "config.toml", "vocab.json", "README.md"
+NAMES_SHOWN = 3
+_SAVING, _REMOVED = ".saving-", ".removed-"
+_KINDS = {
+    torch.float64: "F64",
+    torch.float32: "F32",
+    torch.float16: "F16",
+    torch.bfloat16: "BF16",
+    torch.int64: "I64",
+    torch.int32: "I32",
+    torch.int16: "I16",
+    torch.int8: "I8",
+    torch.uint8: "U8",
+    torch.bool: "BOOL",
+}
+
+
+@dataclass(frozen=True)
+class ModelSettings:
+    """What `config.toml` says.
+
+    Attributes:
+        captioner: the name of the family, such as "causal".
+        features: F, the size of a feature vector.
+        words: V, how many words the model can say.
+        backbone: what the features came from, in words.
+        model: the family's own settings: a dataclass of the type that the family names.
+    """
+
+    captioner: str
+    features: int
+    words: int
+    backbone: str
+    model: Any
+
+
+class LoadedModel(NamedTuple):
+    """A captioner out of its folder, ready to caption."""
+
+    model: nn.Module
+    family: Family
+    settings: ModelSettings
+    vocabulary: Vocabulary
+
+
+class Written(NamedTuple):
+    """What a file must look like when it is read again."""
+
+    bytes: int
+    crc32: int
+
+
+def write_model(
+    folder: Path,
+    weights: Mapping[str, Tensor],
+    settings: ModelSettings,
+    vocabulary: Vocabulary,
+    card: str,
+) -> None:
+    """Make the model folder `folder`, whole or not at all; there must be none of that name."""
+    with whole_folder(folder) as temporary:
+        write_weights(temporary / WEIGHTS, weights)
+        write_synced(temporary / CONFIG, [to_toml(settings).encode()])
+        write_synced(temporary / CARD, [card.encode()])
+        vocabulary.save(temporary / VOCABULARY)
+
+
+def load_model(
+    folder: Path,
+    captioners: Mapping[str, Family] = CAPTIONERS,
+    device: torch.device | str = "cpu",
+) -> LoadedModel:
+    """Read a model folder; every weight must be there, of the right shape, and no other.
+
+    Raises:
+        CheckpointError: the folder is missing, damaged, or of a model that is not known here.
+        VocabularyError: its vocabulary is damaged.
+    """
+    for name in (WEIGHTS, CONFIG, VOCABULARY):
+        if not (folder / name).is_file():
+            why = f"is no model folder: it has no {name}"
+            raise CheckpointError(str(folder), why, "Name a folder such as RUN/best.")
+    settings, family = _read_settings(folder / CONFIG, captioners)
+    vocabulary = Vocabulary.load(folder / VOCABULARY)
+    if len(vocabulary) != settings.words:
+        why = f"has {len(vocabulary)} words, and {CONFIG} tells of {settings.words}"
+        raise CheckpointError(str(folder / VOCABULARY), why, "Use the files of one model.")
+    weights = read_weights(folder / WEIGHTS)
+    model = family.build(settings.model, settings.features, settings.words)
+    _check_fit(folder / WEIGHTS, weights, model.state_dict())
+    model.load_state_dict(weights)
+    return LoadedModel(model.to(device).eval(), family, settings, vocabulary)
+
+
+def read_weights(path: Path, written: Written | None = None) -> dict[str, Tensor]:
+    """The tensors of a safetensors file; with `written`, only if its bytes are those written.
+
+    The file is read once, so that what was checked is what is used, and the tensors do not lie in
+    the file, which may be removed while they are in use.
+    """
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise _refuse(path, f"cannot be read ({error.strerror})") from error
+    # A zip, as torch.save makes it, or a bare pickle: named as such, since "invalid header" would
+    # help nobody.
+    if data[:4] == b"PK\x03\x04" or data[:1] == b"\x80":
+        why = "is a pickled file, and naic reads safetensors only; nothing in it was run"
+        raise CheckpointError(str(path), why, "Convert it to safetensors where you trust it.")
+    if written is not None:
+        check_bytes(path, data, written)
+    try:
+        return dict(sorted(load(data).items()))  # the library's order is a matter of chance
+    except (SafetensorError, KeyError, ValueError, RuntimeError, AssertionError) as error:
+        raise _refuse(path, f"is no whole safetensors file ({error})") from error
+
+
+def check_bytes(path: Path, data: bytes, written: Written) -> None:
+    """Refuse bytes that are not those that were written."""
+    if len(data) < written.bytes:
+        raise _refuse(path, f"is cut off: {len(data)} of {written.bytes} bytes are there")
+    if len(data) > written.bytes:
+        raise _refuse(path, f"has {len(data)} bytes, and {written.bytes} were written")
+    if zlib.crc32(data) != written.crc32:
+        raise _refuse(path, "is damaged: its checksum is not the one it was written with")
+
+
+def write_weights(path: Path, weights: Mapping[str, Tensor]) -> Written:
+    """Write tensors as safetensors, in an order that depends on nothing but names and types.
+
+    They go out one by one, so that of weights on a device no more than one is on the host.
+    """
+    # The widest numbers first: each tensor then starts at a multiple of the size of its numbers.
+    names = sorted(weights, key=lambda name: (-weights[name].element_size(), name))
+    header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
+    end = 0
+    for name in names:
+        tensor = weights[name]
+        start, end = end, end + tensor.numel() * tensor.element_size()
+        kind, shape = _KINDS[tensor.dtype], list(tensor.shape)
+        header[name] = {"dtype": kind, "shape": shape, "data_offsets": [start, end]}
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    opening = len(text).to_bytes(8, "little") + text
+    return write_synced(path, _chunks(opening, (weights[name] for name in names)))
+
+
+def _chunks(opening: bytes, tensors: Iterable[Tensor]) -> Iterator[bytes | memoryview]:
+    yield opening
+    for tensor in tensors:
+        yield tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data
+
+
+def write_synced(path: Path, chunks: Iterable[bytes | memoryview]) -> Written:
+    """Write a file through to the disk, and say what was written; not atomic by itself."""
+    size = crc = 0
+    with path.open("wb") as file:
+        for chunk in chunks:
+            file.write(chunk)
+            size += len(chunk)
+            crc = zlib.crc32(chunk, crc)
+        file.flush()
+        os.fsync(file.fileno())
+    return Written(size, crc)
+
+
+@contextlib.contextmanager
+def whole_folder(folder: Path) -> Iterator[Path]:
+    """A temporary neighbour to fill, which then takes the name `folder`, synced to the disk.
+
+    A kill leaves at most a `.saving-…` folder behind, for `sweep` to remove.
+    """
+    if os.path.lexists(folder):
+        raise CheckpointError(str(folder), "is there already", "Choose a new name.")
+    temporary = folder.with_name(f"{_SAVING}{folder.name}.{os.getpid()}")
+    with writing(folder):
+        try:
+            shutil.rmtree(temporary, ignore_errors=True)  # of a dead process that had our number
+            temporary.mkdir(parents=True)
+            yield temporary
+            sync_folder(temporary)
+            temporary.rename(folder)
+            sync_folder(folder.parent)
+        except BaseException:  # Ctrl-C too
+            shutil.rmtree(temporary, ignore_errors=True)
+            raise
+
+
+@contextlib.contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Tell of a disk that is full, or a folder that is not ours, as our own error."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            hint = "Free some space and run the same command again."
+            raise WriteError(str(path), "the disk is full", hint) from error
+        hint = "Check the name, and the folder's permissions."
+        raise WriteError(str(path), f"cannot be written ({error.strerror})", hint) from error
+
+
+def remove_folder(folder: Path) -> None:
+    """Remove a folder so that its name never stands for half of it."""
+    if folder.is_symlink():  # what it leads to is not ours
+        folder.unlink()
+        return
+    doomed = folder.with_name(f"{_REMOVED}{folder.name}.{os.getpid()}")
+    folder.rename(doomed)
+    shutil.rmtree(doomed)
+
+
+def sweep(parent: Path) -> None:
+    """Remove what killed writers left in `parent`; only the holder of the run's lock may."""
+    for prefix in (_SAVING, _REMOVED):
+        for path in parent.glob(f"{prefix}*"):
+            shutil.rmtree(path)
+
+
+def _read_settings(path: Path, captioners: Mapping[str, Family]) -> tuple[ModelSettings, Family]:
+    """The settings in `path`, checked to the last key, and the family that they name."""
+    try:
+        settings = structure(read_toml(path), ModelSettings, str(path))
+        family = captioners.get(settings.captioner)
+        if family is None:
+            why = f"there is no captioner {settings.captioner!r}"
+            hint = f"Known are: {', '.join(captioners)}. A newer naic may know it."
+            raise CheckpointError(str(path), why, hint)
+        if not isinstance(settings.model, dict):
+            raise CheckpointError(str(path), "model is no table", "Use the file as it was saved.")
+        model = structure(settings.model, family.config, f"{path}.model")
+    except ConfigError as error:
+        raise CheckpointError(error.what, error.why, error.hint) from error
+    return replace(settings, model=model), family
+
+
+def _check_fit(path: Path, weights: Mapping[str, Tensor], expected: Mapping[str, Tensor]) -> None:
+    """Refuse the weights of another model, and name a few of those that do not fit."""
+    missing = [name for name in expected if name not in weights]
+    unknown = [name for name in weights if name not in expected]
+    other = [
+        f"{name} is {tuple(weights[name].shape)}, not {tuple(expected[name].shape)}"
+        for name in expected
+        if name in weights and weights[name].shape != expected[name].shape
+    ]
+    parts = (("missing", missing), ("not known", unknown), ("of another shape", other))
+    why = "; ".join(f"{len(names)} {what} ({_few(names)})" for what, names in parts if names)
+    if why:
+        hint = f"Use the {CONFIG} and {WEIGHTS} of one model."
+        raise CheckpointError(str(path), f"holds the weights of another model: {why}", hint)
+
+
+def _few(names: list[str]) -> str:
+    return ", ".join(names[:NAMES_SHOWN]) + (", …" if len(names) > NAMES_SHOWN else "")
+
+
+def _refuse(path: Path, why: str) -> CheckpointError:
+    return CheckpointError(str(path), why, "Use a whole copy of it.")

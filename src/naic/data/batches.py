@@ -1,0 +1,174 @@
+"""What a training step learns from: captions as ids, and which images come in which step.
+
+The order of the images is a pure function of the seed and the step. A run that was killed goes on
+with the very batch it would have had, with no loader whose state must be saved.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+import numpy.typing as npt
+
+from naic.data.features import Features, FeatureStore, Mask
+from naic.data.readers import refuse_unknown
+from naic.errors import ConfigError, DataError, StoreError
+from naic.text import PAD, Vocabulary
+
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Targets:
+    """The captions to learn, as ids; place i is an image that has at least one.
+
+    Attributes:
+        rows: (I,) the images' rows in the feature store, ascending.
+        ids: (I, C, N) int16, C the most captions of an image; all PAD where it has fewer.
+        counts: (I,) captions of each image.
+    """
+
+    rows: Ints
+    ids: npt.NDArray[np.int16]
+    counts: Ints
+
+    @classmethod
+    def build(
+        cls, store: FeatureStore, splits: Collection[str], vocabulary: Vocabulary, length: int
+    ) -> Self:
+        """The captions of these splits of a store.
+
+        Nothing is saved: all of COCO takes some seconds, and a file could be of other captions.
+
+        Raises:
+            ConfigError: the store has no such split.
+            DataError: no image of the splits has a caption.
+        """
+        refuse_unknown(splits, Counter(record.split for record in store.records))
+        rows = [
+            row
+            for row, record in enumerate(store.records)
+            if record.split in splits and record.captions
+        ]
+        if not rows:
+            named = ", ".join(repr(split) for split in sorted(splits)) or "none"
+            raise DataError(
+                str(store.folder),
+                f"no image of the splits asked for ({named}) has a caption",
+                "Name other splits, or prepare a dataset with captions.",
+            )
+        counts = np.array([len(store.records[row].captions) for row in rows], np.int64)
+        ids = np.full((len(rows), int(counts.max()), length), PAD, np.int16)
+        for own, row in zip(ids, rows, strict=True):
+            captions = store.records[row].captions
+            own[: len(captions)] = [vocabulary.encode(caption, length) for caption in captions]
+        return cls(np.array(rows, np.int64), ids, counts)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def captions(self) -> int:
+        """How many captions there are."""
+        return int(self.counts.sum())
+
+
+class Stream:
+    """Images in an endless row, epoch after epoch, each epoch in an order of its own.
+
+    Every batch has the same size, so one may hold the end of an epoch and the start of the next;
+    none is cut short and no image is left out.
+    """
+
+    def __init__(self, images: int, batch: int, seed: int) -> None:
+        if images < 1 or batch < 1:
+            why = f"{batch} of {images} images make no batch"
+            raise ConfigError("batch", why, "Give at least one image, and a batch of 1 or more.")
+        self.images = images
+        self.batch = batch
+        self.seed = seed
+        self._orders: dict[int, Ints] = {}
+
+    def at(self, step: int) -> Ints:
+        """(batch,) the images of a step, 0 to images - 1."""
+        places = self._positions(step)
+        parts = [
+            self._order(epoch)[places[places // self.images == epoch] % self.images]
+            for epoch in range(places[0] // self.images, places[-1] // self.images + 1)
+        ]
+        return np.concatenate(parts)
+
+    def epochs(self, step: int) -> Ints:
+        """(batch,) the epoch, from 0, in which each image of a step comes."""
+        return self._positions(step) // self.images
+
+    def epoch_of(self, step: int) -> float:
+        """How many epochs are over when a step begins."""
+        return step * self.batch / self.images
+
+    def _positions(self, step: int) -> Ints:
+        return np.arange(step * self.batch, (step + 1) * self.batch, dtype=np.int64)
+
+    def _order(self, epoch: int) -> Ints:
+        """The order of an epoch. Two are kept, since a batch may need both.
+
+        By sorting raw random numbers: numpy keeps those the same in all its versions, which it
+        does not promise of its shuffles, and a run may be resumed with a newer numpy.
+        """
+        if epoch not in self._orders:
+            bits = np.random.PCG64(np.random.SeedSequence([self.seed, epoch]))
+            order = np.argsort(bits.random_raw(self.images), kind="stable")
+            self._orders = {**dict(list(self._orders.items())[-1:]), epoch: order}
+        return self._orders[epoch]
+
+
+def columns(counts: Ints, places: Ints, epochs: Ints, captions: int, seed: int) -> Ints:
+    """(B, captions) which of its captions each image teaches; -1 where it has no more.
+
+    An image with more captions than fit takes the next ones in every epoch, around and around, so
+    that all are learnt equally often. Images and seeds begin at different captions.
+
+    Args:
+        counts: (B,) captions of each image.
+        places: (B,) the images.
+        epochs: (B,) the epoch in which each is seen.
+        captions: how many fit.
+        seed: of the run.
+    """
+    slots = np.arange(captions)
+    first = seed % 2**31 + places + epochs * captions
+    turning = (first[:, None] + slots) % counts[:, None]
+    steady = np.where(slots < counts[:, None], slots, -1)
+    return np.where(counts[:, None] > captions, turning, steady)
+
+
+def count_regions(store: FeatureStore, rows: Sequence[int] | Ints) -> Ints:
+    """(B,) regions of each image; none at all is refused, since attention needs something."""
+    counts = np.array([len(store[int(row)]) for row in rows], np.int64)
+    if (counts == 0).any():
+        row = int(rows[int(np.flatnonzero(counts == 0)[0])])
+        raise StoreError(
+            str(store.folder),
+            f"the image {store.records[row].id!r} has no regions",
+            "Prepare the features again without it.",
+        )
+    return counts
+
+
+def read_features(
+    store: FeatureStore, rows: Sequence[int] | Ints, regions: int
+) -> tuple[Features, Mask]:
+    """(B, regions, F) features padded with zeros, and (B, regions) the mask of what is real.
+
+    Unlike `FeatureStore.batch` the shape does not depend on the images: a step that was compiled
+    or captured for it serves them all.
+    """
+    features = np.zeros((len(rows), regions, store.dim), np.float16)
+    mask = np.zeros((len(rows), regions), np.bool_)
+    for i, row in enumerate(rows):
+        own = store[int(row)]
+        features[i, : len(own)] = own
+        mask[i, : len(own)] = True
+    return features, mask

@@ -1,0 +1,24 @@
+"""The policy: what a captioner may say, and with which probability.
+
+Words that are no words are ruled out here, in the one place that greedy decoding, sampling, beam
+search and reinforcement learning share. Ruled out in the sampler alone, they would keep their
+probability in the loss, and the gradient would be that of another policy.
+"""
+
+import math
+
+import torch
+from torch import Tensor
+
+from naic.text.vocabulary import BOS, PAD, UNK
+
+NEVER = (BOS, UNK, PAD)
+
+
+def log_policy(logits: Tensor) -> Tensor:
+    """(..., V) log-probabilities, at least float32; -inf, without a gradient, for NEVER."""
+    # Made on the device: a list of ids would have to be brought there, and be waited for.
+    ids = torch.arange(logits.shape[-1], device=logits.device)
+    never = (ids >= min(NEVER)) & (ids <= max(NEVER))
+    wide = logits.to(torch.promote_types(logits.dtype, torch.float32))
+    return wide.masked_fill(never, -math.inf).log_softmax(-1)

@@ -1,0 +1,1 @@
+"""The captioner: a Transformer that writes word by word, or says all words at once."""

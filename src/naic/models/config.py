@@ -1,0 +1,56 @@
+"""How large a Transformer captioner is."""
+
+from dataclasses import dataclass
+
+from naic.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class TransformerConfig:
+    """The size of a captioner; Transformer-base unless told otherwise.
+
+    Attributes:
+        width: Numbers that stand for a word or a region inside the model.
+        heads: Attention heads; they share the width.
+        encoder_layers: Layers that look at the regions.
+        decoder_layers: Layers that speak.
+        hidden: Width of the feed-forward layers.
+        dropout: Share of the numbers left out while training.
+        length: Words of a caption at most, its period counted; also the number of agents.
+    """
+
+    width: int = 512
+    heads: int = 8
+    encoder_layers: int = 6
+    decoder_layers: int = 6
+    hidden: int = 2048
+    dropout: float = 0.1
+    length: int = 16
+
+    def __post_init__(self) -> None:
+        for name, value in (
+            ("width", self.width),
+            ("heads", self.heads),
+            ("encoder_layers", self.encoder_layers),
+            ("decoder_layers", self.decoder_layers),
+            ("hidden", self.hidden),
+            ("length", self.length),
+        ):
+            if value < 1:
+                raise ConfigError(f"model.{name}", f"{value} is below 1", "Give at least 1.")
+        if self.width % self.heads:
+            raise ConfigError(
+                "model.width",
+                f"{self.width} cannot be shared out among {self.heads} heads",
+                "Choose a width that is a multiple of model.heads, such as 512 with 8 heads.",
+            )
+        if self.width % 2:
+            raise ConfigError(
+                "model.width",
+                f"{self.width} is odd, and positions are pairs of a sine and a cosine",
+                "Choose an even width.",
+            )
+        if not 0 <= self.dropout < 1:
+            raise ConfigError(
+                "model.dropout", f"{self.dropout} is not from 0 to below 1", "Try 0.1."
+            )

@@ -1,0 +1,179 @@
+"""The decoder: word by word (causal), or all N agents at once (parallel)."""
+
+import math
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from naic.models.config import TransformerConfig
+from naic.models.layers import (
+    CrossAttention,
+    FeedForward,
+    SelfAttention,
+    additive,
+    linear,
+    sinusoids,
+)
+from naic.text.vocabulary import BOS
+
+
+class Memory(NamedTuple):
+    """What the decoder keeps of an image: all layers' keys and values, computed once.
+
+    Attributes:
+        keys: (L, B, H, R, d).
+        values: (L, B, H, R, d).
+        mask: (B, 1, 1, R), added to the attention scores; None when all regions are real.
+    """
+
+    keys: Tensor
+    values: Tensor
+    mask: Tensor | None
+
+
+class Cache(NamedTuple):
+    """What a causal decoder keeps of W sentences an image while it writes them.
+
+    When a beam is dropped and another goes on twice, no key or value moves: only the small
+    `lineage` changes, which tells in whose slot each word of a sentence was written.
+
+    Attributes:
+        past: (L, B, N, W, 2, H, d) keys and values; zero where nothing is written yet.
+        lineage: (B, W, N) int64, the beam in whose slot sentence w finds its word n.
+    """
+
+    past: Tensor
+    lineage: Tensor
+
+
+class DecoderLayer(nn.Module):
+    """Self-attention, attention to the image, feed-forward; each adds to what was there."""
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__()
+        self.attention = SelfAttention(config.width, config.heads, config.dropout)
+        self.attention_norm = nn.LayerNorm(config.width)
+        self.cross = CrossAttention(config.width, config.heads, config.dropout)
+        self.cross_norm = nn.LayerNorm(config.width)
+        self.feed_forward = FeedForward(config.width, config.hidden, config.dropout)
+        self.feed_forward_norm = nn.LayerNorm(config.width)
+        self.dropout = nn.Dropout(config.dropout)
+
+    def forward(
+        self, x: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, *, causal: bool
+    ) -> Tensor:
+        """(B, C, N, D) to (B, C, N, D)."""
+        captions = self.attention_norm(x).flatten(0, 1)  # (B*C, N, D)
+        x = x + self.dropout(self.attention(captions, causal=causal)).view_as(x)
+        return self._look(x.flatten(1, 2), keys, values, mask).view_as(x)
+
+    def step(
+        self,
+        x: Tensor,
+        keys: Tensor,
+        values: Tensor,
+        mask: Tensor | None,
+        past: Tensor,
+        position: Tensor,
+        visible: Tensor,
+    ) -> Tensor:
+        """(B, W, D) to (B, W, D): one more word of each sentence."""
+        said = self.attention.step(self.attention_norm(x), past, position, visible)
+        return self._look(x + self.dropout(said), keys, values, mask)
+
+    def _look(self, x: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:
+        """The parts that treat each word by itself, whatever sentence it belongs to: (B, T, D)."""
+        x = x + self.dropout(self.cross(self.cross_norm(x), keys, values, mask))
+        x = x + self.dropout(self.feed_forward(self.feed_forward_norm(x)))
+        return x
+
+
+class Decoder(nn.Module):
+    """Speaks about a memory; with words as input (causal), or with positions alone (parallel)."""
+
+    positions: Tensor  # (N, D)
+
+    def __init__(self, config: TransformerConfig, words: int, *, causal: bool) -> None:
+        super().__init__()
+        self.config = config
+        self.causal = causal
+        self.remember_all = linear(config.width, config.width, blocks=2 * config.decoder_layers)
+        if causal:  # the agents of a parallel decoder hear no words, so it has no embedding
+            self.embedding = nn.Embedding(words, config.width)
+            nn.init.normal_(self.embedding.weight, std=config.width**-0.5)
+        self.register_buffer("positions", sinusoids(config.length, config.width), persistent=False)
+        self.dropout = nn.Dropout(config.dropout)
+        self.layers = nn.ModuleList(DecoderLayer(config) for _ in range(config.decoder_layers))
+        self.norm = nn.LayerNorm(config.width)
+        self.output = linear(config.width, words)
+
+    def remember(self, encoded: Tensor, mask: Tensor | None) -> Memory:
+        """All layers' keys and values of the regions (B, R, D), in one multiplication."""
+        batch, regions, width = encoded.shape
+        layers, heads = self.config.decoder_layers, self.config.heads
+        both: Tensor = self.remember_all(encoded)
+        both = both.view(batch, regions, 2, layers, heads, width // heads)
+        keys, values = both.permute(2, 3, 0, 4, 1, 5).unbind(0)  # (L, B, H, R, d)
+        return Memory(keys, values, mask)
+
+    def forward(self, memory: Memory, words: Tensor | None) -> Tensor:
+        """(B, C, N, V) logits of each word after those before it; parallel: (B, 1, N, V)."""
+        x = self.dropout(self._inputs(memory, words))
+        # unbind, not an index for each layer: its gradient is one stack instead of L sums
+        for layer, keys, values in zip(
+            self.layers, memory.keys.unbind(0), memory.values.unbind(0), strict=True
+        ):
+            x = layer(x, keys, values, memory.mask, causal=self.causal)
+        logits: Tensor = self.output(self.norm(x))
+        return logits
+
+    def _inputs(self, memory: Memory, words: Tensor | None) -> Tensor:
+        """(B, C, N, D) what the first layer is given."""
+        if not self.causal:
+            return self.positions.expand(memory.keys.shape[1], 1, -1, -1)
+        if words is None:
+            raise ValueError("a causal captioner needs the words that it is to say next")
+        begin = words.new_full((*words.shape[:2], 1), BOS)
+        heard = torch.cat((begin, words[:, :, :-1]), dim=2)
+        return self._embed(heard) + self.positions
+
+    def _embed(self, words: Tensor) -> Tensor:
+        embedded: Tensor = self.embedding(words)
+        return embedded * math.sqrt(self.config.width)
+
+    def empty_cache(self, memory: Memory, width: int) -> Cache:
+        """Room for `width` sentences an image, nothing said yet."""
+        layers, batch, heads, _, size = memory.keys.shape
+        length = self.config.length
+        past = memory.keys.new_zeros(layers, batch, length, width, 2, heads, size)
+        own = torch.arange(width, device=past.device)[None, :, None]
+        return Cache(past, own.repeat(batch, 1, length))
+
+    def step(self, words: Tensor, position: Tensor, memory: Memory, cache: Cache) -> Tensor:
+        """(B, W, V) logits of word `position`, after hearing `words` (B, W), the words before it.
+
+        `position` is a 0-dim int64 tensor on the device: as a number it would be part of the
+        compiled code, which would then be made anew for each step. Writes into the cache.
+        """
+        slots = torch.arange(self.config.length, device=words.device)
+        beams = torch.arange(words.shape[1], device=words.device)
+        own = cache.lineage[..., None] == beams  # (B, W, N, W)
+        seen = own & (slots <= position)[:, None]
+        visible = additive(seen.flatten(2)[:, None], cache.past.dtype)  # (B, 1, W, N*W)
+        x = self._embed(words) + self.positions.index_select(0, position.view(1))
+        x = self.dropout(x)  # (B, W, D)
+        for number, layer in enumerate(self.layers):
+            assert isinstance(layer, DecoderLayer)
+            keys, values, past = memory.keys[number], memory.values[number], cache.past[number]
+            x = layer.step(x, keys, values, memory.mask, past, position, visible)
+        logits: Tensor = self.output(self.norm(x))
+        return logits
+
+    def follow(self, cache: Cache, parents: Tensor, position: Tensor) -> Cache:
+        """The cache when, after word `position`, sentence w goes on from sentence parents[b, w]."""
+        length = self.config.length
+        slots = torch.arange(length, device=parents.device)
+        own = torch.arange(parents.shape[1], device=parents.device)[:, None]
+        theirs = cache.lineage.gather(1, parents[..., None].expand(-1, -1, length))
+        return Cache(cache.past, torch.where(slots <= position, theirs, own))

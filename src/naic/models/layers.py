@@ -1,0 +1,128 @@
+"""The parts that encoder and decoder are made of.
+
+B images, T places in a sequence, D the width, H heads of d = D/H numbers each.
+"""
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+
+def linear(inputs: int, outputs: int, blocks: int = 1) -> nn.Linear:
+    """`blocks` linear layers side by side, so that one multiplication serves them all.
+
+    Each block is drawn by its own size: drawn as one they would start out too small.
+    """
+    layer = nn.Linear(inputs, outputs * blocks)
+    for block in layer.weight.detach().chunk(blocks):
+        nn.init.xavier_uniform_(block)
+    nn.init.zeros_(layer.bias)
+    return layer
+
+
+def sinusoids(length: int, width: int) -> Tensor:
+    """(length, width) the position codes of the Transformer: sines and cosines in turns."""
+    places = torch.arange(length, dtype=torch.float64)[:, None]
+    rates = torch.exp(torch.arange(0, width, 2, dtype=torch.float64) * (-math.log(1e4) / width))
+    angles = places * rates
+    return torch.stack((angles.sin(), angles.cos()), dim=-1).flatten(1).float()
+
+
+def additive(allowed: Tensor, dtype: torch.dtype) -> Tensor:
+    """The mask as what is added to attention scores: 0 where allowed, -inf elsewhere.
+
+    Attention takes a boolean mask too, but would turn it into this one again in every layer.
+    """
+    zeros = torch.zeros(allowed.shape, dtype=dtype, device=allowed.device)
+    return zeros.masked_fill_(~allowed, -math.inf)
+
+
+class SelfAttention(nn.Module):
+    """Places of one sequence look at each other."""
+
+    def __init__(self, width: int, heads: int, dropout: float) -> None:
+        super().__init__()
+        self.heads = heads
+        self.dropout = dropout
+        self.qkv = linear(width, width, blocks=3)
+        self.out = linear(width, width)
+
+    def forward(self, x: Tensor, mask: Tensor | None = None, *, causal: bool = False) -> Tensor:
+        """(B, T, D) to (B, T, D); `mask` is additive, or None for none at all."""
+        batch, places, width = x.shape
+        qkv: Tensor = self.qkv(x)
+        parts = qkv.view(batch, places, 3, self.heads, width // self.heads)
+        query, key, value = parts.permute(2, 0, 3, 1, 4).unbind(0)  # (B, H, T, d) each
+        seen = F.scaled_dot_product_attention(
+            query,
+            key,
+            value,
+            attn_mask=mask,
+            dropout_p=self.dropout if self.training else 0.0,
+            is_causal=causal,
+        )
+        merged: Tensor = self.out(seen.transpose(1, 2).reshape(x.shape))
+        return merged
+
+    def step(self, x: Tensor, past: Tensor, position: Tensor, visible: Tensor) -> Tensor:
+        """One more word of each of W sentences an image, (B, W, D), after those in `past`.
+
+        `past` (B, N, W, 2, H, d) holds the keys and values said so far; those of this word are
+        written into it at `position`. All N*W slots of an image are looked at in each step, so
+        that its shapes never change; `visible` (B, 1, W, N*W) lets through the sentence's own.
+        """
+        batch, beams, width = x.shape
+        qkv: Tensor = self.qkv(x)
+        parts = qkv.view(batch, beams, 3, self.heads, width // self.heads)
+        past.index_copy_(1, position.view(1), parts[:, None, :, 1:])
+        key, value = past.flatten(1, 2).permute(2, 0, 3, 1, 4).unbind(0)  # (B, H, N*W, d)
+        query = parts[:, :, 0].transpose(1, 2)  # (B, H, W, d)
+        seen = F.scaled_dot_product_attention(
+            query,
+            key,
+            value,
+            attn_mask=visible,
+            dropout_p=self.dropout if self.training else 0.0,
+        )
+        merged: Tensor = self.out(seen.transpose(1, 2).reshape(x.shape))
+        return merged
+
+
+class CrossAttention(nn.Module):
+    """Words look at the image, whose keys and values are given: they were computed once."""
+
+    def __init__(self, width: int, heads: int, dropout: float) -> None:
+        super().__init__()
+        self.heads = heads
+        self.dropout = dropout
+        self.query = linear(width, width)
+        self.out = linear(width, width)
+
+    def forward(self, x: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:
+        """(B, T, D) to (B, T, D); T runs over the words of all captions of an image.
+
+        Captions do not see each other here, so they can share one long sequence, and the image's
+        keys and values (B, H, R, d) need not be repeated for each of them.
+        """
+        batch, places, width = x.shape
+        query: Tensor = self.query(x)
+        seen = F.scaled_dot_product_attention(
+            query.view(batch, places, self.heads, width // self.heads).transpose(1, 2),
+            keys,
+            values,
+            attn_mask=mask,
+            dropout_p=self.dropout if self.training else 0.0,
+        )
+        merged: Tensor = self.out(seen.transpose(1, 2).reshape(x.shape))
+        return merged
+
+
+class FeedForward(nn.Sequential):
+    """Each place by itself: out to the hidden width and back."""
+
+    def __init__(self, width: int, hidden: int, dropout: float) -> None:
+        super().__init__(
+            linear(width, hidden), nn.ReLU(), nn.Dropout(dropout), linear(hidden, width)
+        )

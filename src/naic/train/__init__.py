@@ -1,0 +1,1 @@
+"""Training: one loop, four stages, checkpoints that survive a kill."""

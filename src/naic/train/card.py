@@ -1,0 +1,163 @@
+"""The model card: what a model is, how it was made, and how its figures were measured.
+
+It names things as the user typed them, so that a card can be published as it is.
+"""
+
+import hashlib
+import platform
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+from naic import __version__
+from naic.data.features import FeatureStore
+from naic.errors import ConfigError
+from naic.text.vocabulary import Vocabulary
+
+_DIGITS = 12
+
+
+@dataclass(frozen=True, slots=True)
+class DataSignature:
+    """Which data a model was trained on: two runs compare only if these agree.
+
+    Attributes:
+        index: digest of the store's index, which tells of the backbone, its weights, the shards.
+        records: digest of the ids, splits and captions in the store.
+        backbone: what the features came from.
+        splits: those trained on.
+        images: how many images they have.
+        captions: how many captions these have.
+    """
+
+    index: str
+    records: str
+    backbone: str
+    splits: tuple[str, ...]
+    images: int
+    captions: int
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """A figure, and what it takes to measure it again."""
+
+    name: str
+    value: float
+    how: str  # split, number of images, decoding, and whose document frequencies
+
+
+def sign_data(store: FeatureStore, splits: Sequence[str]) -> DataSignature:
+    """The signature of the images of these splits that have captions."""
+    chosen = [record for record in store.records if record.split in splits and record.captions]
+    if not chosen:
+        known = ", ".join(sorted({repr(record.split) for record in store.records}))
+        raise ConfigError(
+            "splits", f"no image of {', '.join(splits)} has captions", f"There are: {known}."
+        )
+    files = [(store.folder / name).read_bytes() for name in ("index.json", "records.jsonl")]
+    index, records = (hashlib.sha256(data).hexdigest()[:_DIGITS] for data in files)
+    return DataSignature(
+        index,
+        records,
+        f"{store.index['backbone']} at {store.index['pixels']} pixels",
+        tuple(splits),
+        len(chosen),
+        sum(len(record.captions) for record in chosen),
+    )
+
+
+def model_card(
+    *,
+    title: str,
+    summary: str,
+    command: str,
+    config: str,
+    data: DataSignature,
+    vocabulary: Vocabulary,
+    parameters: int,
+    scores: Sequence[Score],
+    limits: Sequence[str] = (),
+) -> str:
+    """The card as Markdown.
+
+    Args:
+        title: the name of the model.
+        summary: what it is, in a sentence or two.
+        command: the exact command that trained it.
+        config: all settings of the run, as TOML.
+        data: what it was trained on.
+        vocabulary: the words it can say.
+        parameters: how many numbers were trained.
+        scores: what was measured; none yet is said so.
+        limits: what this model in particular cannot do, beside what no such model can.
+    """
+    return (
+        "\n\n".join(
+            [
+                f"# {title}",
+                summary,
+                f"{parameters:,} parameters, {len(vocabulary):,} words.",
+                "## How it was made",
+                _fenced("sh", command),
+                "All settings, defaults included:",
+                _fenced("toml", config.strip()),
+                f"Made with naic {__version__}, torch {torch.__version__}, "
+                f"Python {platform.python_version()}.",
+                "## Data",
+                _data_table(data, vocabulary),
+                "## Scores",
+                _score_table(scores),
+                "## Limits",
+                _limit_list(limits),
+            ]
+        )
+        + "\n"
+    )
+
+
+def _data_table(data: DataSignature, vocabulary: Vocabulary) -> str:
+    rows = [
+        ("features", data.backbone),
+        ("store index (SHA-256)", data.index),
+        ("records (SHA-256)", data.records),
+        ("splits", ", ".join(data.splits)),
+        ("images", f"{data.images:,}"),
+        ("captions", f"{data.captions:,}"),
+        ("vocabulary (SHA-256)", vocabulary.fingerprint[:_DIGITS]),
+    ]
+    return _table(("what", "which"), rows)
+
+
+def _score_table(scores: Sequence[Score]) -> str:
+    if not scores:
+        return "None was measured yet."
+    rows = [(score.name, f"{score.value:.4f}", score.how) for score in scores]
+    return _table(("score", "value", "how it was measured"), rows)
+
+
+def _limit_list(limits: Sequence[str]) -> str:
+    general = (
+        "It describes a picture in one sentence, and may name things that are not there.",
+        "It says only what the captions it learnt from say, and repeats their habits and biases.",
+        "It knows no names of people or places, and is no judge of what a picture means.",
+    )
+    return "\n".join(f"- {limit}" for limit in (*general, *limits))
+
+
+def _table(heading: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [heading, ["---"] * len(heading), *rows]
+    return "\n".join(f"| {' | '.join(_cell(cell) for cell in line)} |" for line in lines)
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ")
+
+
+def _fenced(language: str, text: str) -> str:
+    """A code block whose fence does not occur in the text."""
+    fence = "```"
+    while fence in text:
+        fence += "`"
+    return f"{fence}{language}\n{text}\n{fence}"

@@ -1,0 +1,278 @@
+"""The settings of a training run: one TOML file, checked to the last key."""
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from naic.captioners.families import CAPTIONERS, Family
+from naic.config import read_toml, structure
+from naic.errors import ConfigError
+from naic.learn.schedules import Schedule
+
+Stage = Literal["teacher_xe", "scst", "student_xe", "cmal"]
+
+
+@dataclass(frozen=True)
+class DataSettings:
+    """What is learnt from.
+
+    Attributes:
+        features: a feature store made by `naic prepare`.
+        train: the splits to learn from; also those whose captions count for df.
+        validation: the splits that decide which checkpoint is the best.
+        captions: captions of an image in one step; the encoder runs once for all of them.
+        vocabulary: a vocab.json; without it the start model's, or one from the captions.
+        more_than: words seen more often than this in the training captions are known.
+        keep: where the features lie during training; "host" reads them from the store.
+    """
+
+    features: Path
+    train: tuple[str, ...] = ("train",)
+    validation: tuple[str, ...] = ("val",)
+    captions: int = 5
+    vocabulary: Path | None = None
+    more_than: int = 5
+    keep: Literal["device", "host"] = "device"
+
+
+@dataclass(frozen=True)
+class OptimiserSettings:
+    """Adam, as in the paper.
+
+    Attributes:
+        clip: gradients are shortened to this norm; 0 leaves them as they are.
+        average: the decay of the moving average of the weights that is validated and kept; 0: none.
+    """
+
+    beta1: float = 0.9
+    beta2: float = 0.98
+    epsilon: float = 1e-9
+    weight_decay: float = 0.0
+    clip: float = 1.0
+    average: float = 0.0
+
+
+@dataclass(frozen=True)
+class RunSettings:
+    """How long, how much at once, and how often to look.
+
+    Attributes:
+        batch: images in a step, over all processes and parts: what is learnt does not depend on
+            how many processes share the work.
+        accumulate: parts that each process cuts its share into, to save memory.
+        log_every: steps between two lines of metrics.jsonl.
+        validate_every: epochs between two validations.
+        save_every: epochs between two checkpoints.
+    """
+
+    epochs: float = 15.0
+    batch: int = 50
+    accumulate: int = 1
+    log_every: int = 50
+    validate_every: float = 1.0
+    save_every: float = 1.0
+
+
+@dataclass(frozen=True)
+class EngineSettings:
+    """How the step is run. None of it changes what is learnt, but for rounding.
+
+    Attributes:
+        precision: "bfloat16" is mixed precision; "tf32" rounds inside matrix products (NVIDIA).
+        compile: layers and losses through torch.compile.
+        graph: the whole step, optimiser included, as one CUDA graph; one process only.
+    """
+
+    device: str = "auto"
+    precision: Literal["float32", "tf32", "bfloat16"] = "float32"
+    compile: bool = False
+    graph: bool = False
+
+
+@dataclass(frozen=True)
+class ValidationSettings:
+    """How captions are made to be scored.
+
+    Attributes:
+        beam: beam width of the validations during the run.
+        report: beam widths of the captions that are written at the end, by the best weights.
+        batch: images at once.
+        limit: the first so many images only; 0: all.
+    """
+
+    beam: int = 1
+    report: tuple[int, ...] = (1,)
+    batch: int = 256
+    limit: int = 0
+
+
+@dataclass(frozen=True)
+class GuardSettings:
+    """When to give a run up.
+
+    Attributes:
+        fraction: stop when the validation's CIDEr or the reward falls below this share of the best
+            one seen; 0 never stops.
+        from_epoch: not before this epoch.
+    """
+
+    fraction: float = 0.5
+    from_epoch: float = 0.0
+
+
+@dataclass(frozen=True)
+class XESettings:
+    """Word-level cross-entropy; `fill` (student) trains the places after the period as periods."""
+
+    smoothing: float = 0.0
+    fill: bool = False
+
+
+@dataclass(frozen=True)
+class SCSTSettings:
+    """Self-critical training.
+
+    Attributes:
+        baseline: "greedy" is the caption of beam 1, "loo" the mean reward of the other samples.
+        samples: captions sampled for an image.
+        dropout: leave it on; off, the captions come from the very policy that is improved.
+        bleu4: its weight in the reward beside CIDEr-D, whose weight is 1.
+    """
+
+    baseline: Literal["greedy", "loo"] = "loo"
+    samples: int = 5
+    dropout: bool = False
+    bleu4: float = 0.0
+
+
+@dataclass(frozen=True)
+class CMALSettings:
+    """Counterfactuals-critical multi-agent learning: `topk` is the paper's k."""
+
+    topk: int = 2
+    bleu4: float = 0.0
+
+
+@dataclass(frozen=True)
+class Settings:
+    """All of a run. `captioner` names the kind of model, `[model]` its own settings."""
+
+    stage: Stage
+    out: Path
+    captioner: str
+    data: DataSettings
+    model: dict[str, Any] = field(default_factory=dict)
+    start: Path | None = None  # a model folder whose weights to begin with
+    seed: int = 1
+    schedule: Schedule = field(default_factory=Schedule)
+    optimiser: OptimiserSettings = field(default_factory=OptimiserSettings)
+    run: RunSettings = field(default_factory=RunSettings)
+    engine: EngineSettings = field(default_factory=EngineSettings)
+    validation: ValidationSettings = field(default_factory=ValidationSettings)
+    guard: GuardSettings = field(default_factory=GuardSettings)
+    xe: XESettings = field(default_factory=XESettings)
+    scst: SCSTSettings = field(default_factory=SCSTSettings)
+    cmal: CMALSettings = field(default_factory=CMALSettings)
+
+
+_TABLE_OF = {"teacher_xe": "xe", "student_xe": "xe", "scst": "scst", "cmal": "cmal"}
+_LIMITS: dict[str, tuple[float, float]] = {  # from, to: both allowed
+    "data.captions": (1, 1000),
+    "data.more_than": (0, 10**9),
+    "seed": (0, 2**63 - 1),
+    "optimiser.beta1": (0, 0.9999999),
+    "optimiser.beta2": (0, 0.9999999),
+    "optimiser.epsilon": (1e-20, 1),
+    "optimiser.weight_decay": (0, 10),
+    "optimiser.clip": (0, 1e9),
+    "optimiser.average": (0, 0.9999999),
+    "run.epochs": (1e-6, 1e6),
+    "run.batch": (1, 10**6),
+    "run.accumulate": (1, 10**6),
+    "run.log_every": (1, 10**9),
+    "run.validate_every": (1e-6, 1e6),
+    "run.save_every": (1e-6, 1e6),
+    "validation.beam": (1, 100),
+    "validation.batch": (1, 10**6),
+    "validation.limit": (0, 10**9),
+    "guard.fraction": (0, 1),
+    "guard.from_epoch": (0, 1e6),
+    "xe.smoothing": (0, 0.9),
+    "scst.samples": (1, 1000),
+    "scst.bleu4": (0, 1e6),
+    "cmal.topk": (1, 16_383),
+    "cmal.bleu4": (0, 1e6),
+}
+
+
+def read_settings(
+    path: Path,
+    overrides: Sequence[tuple[str, str]] = (),
+    captioners: Mapping[str, Family] = CAPTIONERS,
+) -> Settings:
+    """The file with `overrides` ("run.epochs", "3") put over it, checked."""
+    values = read_toml(path)
+    for name, text in overrides:
+        _override(values, name, text)
+    missing = [key for key in ("stage", "out", "captioner", "data") if key not in values]
+    if missing:
+        hint = "Add them to the file, or give them as options: --out DIR."
+        raise ConfigError(str(path), f"there is no {', '.join(missing)}", hint)
+    settings = structure(values, Settings, str(path))
+    unused = {*_TABLE_OF.values()} & values.keys() - {_TABLE_OF[settings.stage]}
+    if unused:
+        why = f"the stage {settings.stage} does not use [{'], ['.join(sorted(unused))}]"
+        raise ConfigError(str(path), why, "Remove it, or choose the stage it belongs to.")
+    model_config(settings, captioners)
+    check(settings)
+    return settings
+
+
+def model_config(settings: Settings, captioners: Mapping[str, Family] = CAPTIONERS) -> Any:  # noqa: ANN401
+    """`[model]` as its captioner's own dataclass."""
+    if settings.captioner not in captioners:
+        known = ", ".join(captioners)
+        raise ConfigError(
+            "captioner", f"there is no captioner {settings.captioner!r}", f"There are: {known}."
+        )
+    return structure(settings.model, captioners[settings.captioner].config, "[model]")
+
+
+def check(settings: Settings) -> None:
+    """Values that no run could work with."""
+    for name, (low, high) in _LIMITS.items():
+        value: Any = settings
+        for part in name.split("."):
+            value = getattr(value, part)
+        if not low <= value <= high:  # also refuses what is not a number
+            raise ConfigError(name, f"{value} is not between {low:g} and {high:g}", "Change it.")
+    for name, splits in (("train", settings.data.train), ("validation", settings.data.validation)):
+        if not splits:
+            raise ConfigError(f"data.{name}", "it names no split", 'Name one: ["train"].')
+    both = {*settings.data.train} & {*settings.data.validation}
+    if both:
+        why = f"{', '.join(sorted(both))} is there for training too"
+        raise ConfigError("data.validation", why, "Choose a split that is not learnt from.")
+    if not settings.validation.report or min(settings.validation.report) < 1:
+        raise ConfigError("validation.report", "it needs beam widths of 1 or more", "Use [1, 3].")
+    if settings.scst.baseline == "loo" and settings.scst.samples < 2 and settings.stage == "scst":
+        why = "the leave-one-out baseline needs the rewards of other samples"
+        raise ConfigError("scst.samples", why, 'Take 2 or more, or baseline = "greedy".')
+    if settings.stage in ("scst", "cmal") and settings.start is None:
+        why = f"{settings.stage} improves a model that can already caption"
+        raise ConfigError("start", why, "Name the folder of one: --start runs/teacher/best")
+
+
+def _override(values: dict[str, Any], name: str, text: str) -> None:
+    """Put one value in its place; text is read as TOML, or else as a string."""
+    *tables, key = name.split(".")
+    for table in tables:
+        values = values.setdefault(table, {})
+        if not isinstance(values, dict):
+            raise ConfigError(f"--{name}", f"{table} is no table", "Check the name.")
+    try:
+        values[key] = tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        values[key] = text

@@ -1,0 +1,283 @@
+"""One optimiser step, run eagerly, compiled, or as one CUDA graph.
+
+The noise of a step (dropout, sampling) is seeded from (seed, step, rank), like the order of the
+batches: a run that goes on after a kill needs no saved generator to be the same run.
+"""
+
+import contextlib
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import torch
+from accelerate import Accelerator
+from torch import Tensor, nn
+
+from naic.errors import ConfigError
+from naic.learn.xe import cross_entropy
+from naic.train.config import EngineSettings, OptimiserSettings
+from naic.train.feed import Draw, Feed
+from naic.train.stages import STAGES, Logs, Tools
+
+WARM_UP = 3  # steps before a graph is captured: libraries choose their kernels and working space
+
+
+class Engine:
+    """The model with its optimiser and moving average; `step` trains on one global batch."""
+
+    def __init__(self, accelerator: Accelerator, tools: Tools, feed: Feed) -> None:
+        settings = tools.settings
+        check_engine(settings.engine, accelerator)
+        self.tools = tools
+        self.plain = tools.plain
+        self._accelerator = accelerator
+        self._feed = feed
+        self._seed = settings.seed
+        self._stage = STAGES[settings.stage]
+        self._clip = settings.optimiser.clip
+        self._dtype = torch.bfloat16 if settings.engine.precision == "bfloat16" else None
+        self._dropout = settings.stage != "scst" or settings.scst.dropout
+        self._parameters: list[Tensor] = [p for p in self.plain.parameters() if p.requires_grad]
+        self.optimiser = make_optimiser(self._parameters, settings.optimiser, accelerator.device)
+        decay = settings.optimiser.average
+        self.average = [p.detach().clone() for p in self._parameters] if decay else []
+        self._decay = decay
+        self._model: nn.Module = accelerator.prepare_model(self.plain)
+        self._graph = _Graph(self) if settings.engine.graph else None
+
+    def step(self, number: int, learning_rate: float) -> Logs:
+        """Train on the batches of step `number`; the logs are this process's share of it."""
+        draws = self._feed.draw(number)
+        seed_noise(self._seed, number, self._accelerator.process_index)
+        self._set_learning_rate(learning_rate)
+        self.plain.train(self._dropout)
+        if self._graph is not None:
+            return self._graph.replay(draws)
+        return self.update(draws)
+
+    def update(self, draws: list[Draw]) -> Logs:
+        """Forward and backward for each part, then one step of the optimiser."""
+        self.optimiser.zero_grad(set_to_none=True)
+        total: Logs = {}
+        for number, draw in enumerate(draws, 1):
+            wait = contextlib.nullcontext() if number == len(draws) else self._no_sync()
+            with wait:
+                for name, value in self._backward(draw).items():
+                    total[name] = total[name] + value if name in total else value
+        if self._clip:
+            total["gradient"] = nn.utils.clip_grad_norm_(self._parameters, self._clip)
+        self.optimiser.step()
+        if self.average:
+            with torch.no_grad():
+                torch._foreach_lerp_(self.average, self._parameters, 1 - self._decay)
+        return total
+
+    def _backward(self, draw: Draw) -> Logs:
+        device = self._accelerator.device.type
+        # Without the cache of cast weights: it would hold on to tensors of the graph's memory.
+        with torch.autocast(
+            device, self._dtype, enabled=self._dtype is not None, cache_enabled=False
+        ):
+            loss, logs = self._stage(self._model, self._feed.fetch(draw), self.tools)
+        # Several processes' gradients are averaged; their shares are meant to be added up.
+        self._accelerator.backward(loss * self._accelerator.num_processes)
+        return logs
+
+    def _no_sync(self) -> contextlib.AbstractContextManager[None]:
+        context: contextlib.AbstractContextManager[None] = self._accelerator.no_sync(self._model)
+        return context
+
+    def _set_learning_rate(self, value: float) -> None:
+        for group in self.optimiser.param_groups:
+            if isinstance(group["lr"], Tensor):
+                group["lr"].fill_(value)
+            else:
+                group["lr"] = value
+
+    @contextlib.contextmanager
+    def averaged(self) -> Iterator[None]:
+        """The moving average in the model's place, where there is one: for validation."""
+        if not self.average:
+            yield
+            return
+        with torch.no_grad():
+            own = [p.detach().clone() for p in self._parameters]
+            torch._foreach_copy_(self._parameters, self.average)
+            try:
+                yield
+            finally:
+                torch._foreach_copy_(self._parameters, own)
+
+    def autocast(self) -> contextlib.AbstractContextManager[None]:
+        """The precision of training, for validation."""
+        return torch.autocast(
+            self._accelerator.device.type, self._dtype, enabled=self._dtype is not None
+        )
+
+    def tensors(self) -> tuple[dict[str, Tensor], dict[str, Tensor], dict[str, Tensor]]:
+        """Weights, optimiser state and average by name, as a checkpoint keeps them."""
+        names = [name for name, p in self.plain.named_parameters() if p.requires_grad]
+        state = self.optimiser.state
+        moments = {
+            f"{key}/{name}": state[p][key]
+            for name, p in zip(names, self._parameters, strict=True)
+            for key in ("exp_avg", "exp_avg_sq", "step")
+            if p in state
+        }
+        average = dict(zip(names, self.average, strict=True)) if self.average else {}
+        return dict(self.plain.state_dict()), moments, average
+
+    def restore(
+        self, model: dict[str, Tensor], moments: dict[str, Tensor], average: dict[str, Tensor]
+    ) -> None:
+        """Put a checkpoint's tensors where they were."""
+        self.plain.load_state_dict(model)
+        named = [(name, p) for name, p in self.plain.named_parameters() if p.requires_grad]
+        for name, p in named:
+            if f"step/{name}" in moments:
+                saved = {key: moments[f"{key}/{name}"] for key in ("exp_avg", "exp_avg_sq", "step")}
+                self.optimiser.state[p] = {
+                    key: value.to(p.device if key != "step" else self._step_device(), copy=True)
+                    for key, value in saved.items()
+                }
+        for (name, _), mine in zip(named, self.average, strict=False):
+            mine.copy_(average[name])
+
+    def share(self) -> None:
+        """All processes take over the tensors of process 0."""
+        for p in self._parameters:
+            if p not in self.optimiser.state:
+                self.optimiser.state[p] = {
+                    "step": torch.zeros((), device=self._step_device()),
+                    "exp_avg": torch.zeros_like(p),
+                    "exp_avg_sq": torch.zeros_like(p),
+                }
+        weights, moments, average = self.tensors()
+        self._broadcast([*weights.values(), *moments.values(), *average.values()])
+
+    def share_weights(self) -> None:
+        """All processes take over the weights of process 0."""
+        self._broadcast(list(self.plain.state_dict().values()))
+
+    def _broadcast(self, tensors: list[Tensor]) -> None:
+        if self._accelerator.num_processes > 1:
+            for tensor in tensors:
+                torch.distributed.broadcast(tensor, 0)
+
+    def _step_device(self) -> torch.device:
+        """Where Adam counts its steps: on the card if the card runs the whole update."""
+        cuda = self._accelerator.device.type == "cuda"
+        return self._accelerator.device if cuda else torch.device("cpu")
+
+
+class _Graph:
+    """The whole step recorded once and replayed: launching its kernels costs more than they do."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._graph: torch.cuda.CUDAGraph | None = None
+        self._inputs: list[Draw] = []
+        self._logs: Logs = {}
+
+    def replay(self, draws: list[Draw]) -> Logs:
+        if self._graph is None:
+            self._capture(draws)
+        assert self._graph is not None
+        for own, new in zip(self._inputs, draws, strict=True):
+            for to, value in zip(own, new, strict=True):
+                if to is not None and value is not None:
+                    to.copy_(value, non_blocking=True)
+        self._graph.replay()
+        return {name: value.clone() for name, value in self._logs.items()}
+
+    def _capture(self, draws: list[Draw]) -> None:
+        """Record a step; the steps that warm it up leave no trace."""
+        engine = self._engine
+        self._inputs = [_copy(draw) for draw in draws]
+        kept = [part.clone() for part in self._state()]
+        fresh = not engine.optimiser.state
+        noise = torch.cuda.get_rng_state()
+        stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            for _ in range(WARM_UP):
+                engine.update(self._inputs)
+        torch.cuda.current_stream().wait_stream(stream)
+        engine.optimiser.zero_grad(set_to_none=True)
+        self._graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self._graph):
+            self._logs = engine.update(self._inputs)
+        with torch.no_grad():
+            if fresh:  # Adam made its state in the warm-up: it starts from zeros
+                for state in engine.optimiser.state.values():
+                    for part in state.values():
+                        part.zero_()
+            for part, value in zip(self._state(with_moments=not fresh), kept, strict=True):
+                part.copy_(value)
+        torch.cuda.set_rng_state(noise)
+
+    def _state(self, *, with_moments: bool = True) -> list[Tensor]:
+        engine = self._engine
+        moments = [
+            state[key]
+            for state in (engine.optimiser.state.values() if with_moments else ())
+            for key in ("exp_avg", "exp_avg_sq", "step")
+        ]
+        return [*engine.plain.parameters(), *engine.average, *moments]
+
+
+def _copy(draw: Draw) -> Draw:
+    parts = {name: value.clone() for name, value in draw._asdict().items() if value is not None}
+    return draw._replace(**parts)
+
+
+def check_engine(settings: EngineSettings, accelerator: Accelerator) -> None:
+    """What this machine or number of processes cannot do."""
+    if settings.graph and accelerator.device.type != "cuda":
+        why = f"CUDA graphs need a CUDA device, and this run is on {accelerator.device.type}"
+        raise ConfigError("engine.graph", why, "Set it to false.")
+    if settings.graph and accelerator.num_processes > 1:
+        why = f"a graph holds one process's step, and there are {accelerator.num_processes}"
+        raise ConfigError("engine.graph", why, "Set it to false, or run one process.")
+    if settings.precision == "tf32" and accelerator.device.type != "cuda":
+        why = f"there is no TF32 on {accelerator.device.type}"
+        raise ConfigError("engine.precision", why, 'Choose "float32" or "bfloat16".')
+
+
+def prepare_speed(model: nn.Module, settings: EngineSettings) -> Callable[..., Tensor]:
+    """Compile what repeats, set the precision of matrix products; gives the cross-entropy to use.
+
+    Layers that stand in a list are alike: they are compiled one by one, and all but the first
+    come from the compiler's cache. That takes seconds where the whole model takes minutes.
+    """
+    high = settings.precision in ("tf32", "bfloat16")
+    torch.set_float32_matmul_precision("high" if high else "highest")
+    if not settings.compile:
+        return cross_entropy
+    for module in model.modules():
+        if isinstance(module, nn.ModuleList):
+            for layer in module:
+                layer.compile()
+    compiled: Callable[..., Tensor] = torch.compile(cross_entropy)
+    return compiled
+
+
+def make_optimiser(
+    parameters: list[Tensor], settings: OptimiserSettings, device: torch.device
+) -> torch.optim.Optimizer:
+    """Adam; on a CUDA device in the form that a graph can hold."""
+    cuda = device.type == "cuda"
+    return torch.optim.AdamW(
+        parameters,
+        lr=torch.tensor(0.0, device=device) if cuda else 0.0,
+        betas=(settings.beta1, settings.beta2),
+        eps=settings.epsilon,
+        weight_decay=settings.weight_decay,
+        fused=cuda or None,
+        capturable=cuda,
+    )
+
+
+def seed_noise(seed: int, step: int, rank: int) -> None:
+    """The generators as they are at the start of this step, whatever came before it."""
+    state = np.random.SeedSequence([seed, step, rank]).generate_state(1, np.uint64)
+    torch.manual_seed(int(state[0]))

@@ -1,0 +1,230 @@
+"""Batches for the training step: what to take is decided on the host, the taking is tensor work.
+
+`draw` says which images and captions a step has; `fetch` gathers them. With the features on the
+device `fetch` is nothing but gathers there, so it can be part of a CUDA graph.
+"""
+
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Literal, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from naic.data.batches import Ints, Stream, Targets, columns, count_regions, read_features
+from naic.data.features import FeatureStore
+from naic.errors import ConfigError
+from naic.text import PAD
+
+_IMAGES_AT_ONCE = 1024  # on their way to the device: some 200 MB of page-locked memory
+
+
+class Draw(NamedTuple):
+    """Which images and captions a batch is made of.
+
+    Attributes:
+        rows: (b,) rows of the feature store, which are the rows of the references too.
+        places: (b,) places among the targets.
+        columns: (b, C) which captions; -1 where the image has no more.
+        normaliser: 0-dim float32, target words of the whole step: all processes, all parts.
+        images: 0-dim float32, images of the whole step.
+        features: (b, R, F), where features are kept on the host.
+        mask: (b, R), where they are, and images have different numbers of regions.
+    """
+
+    rows: Tensor
+    places: Tensor
+    columns: Tensor
+    normaliser: Tensor
+    images: Tensor
+    features: Tensor | None
+    mask: Tensor | None
+
+
+class Batch(NamedTuple):
+    """What a stage learns from.
+
+    Attributes:
+        features: (b, R, F) float16.
+        mask: (b, R) True where there is a region; None where all images have R.
+        words: (b, C, N) int64 targets; a caption that is not there is all PAD.
+        rows: (b,) rows of the references.
+        normaliser: 0-dim float32, target words of the whole step.
+        images: 0-dim float32, images of the whole step.
+    """
+
+    features: Tensor
+    mask: Tensor | None
+    words: Tensor
+    rows: Tensor
+    normaliser: Tensor
+    images: Tensor
+
+
+class Feed:
+    """The batches of one process.
+
+    A step's images do not depend on how many processes share it: process r takes the r-th part of
+    the global batch, and cuts that into `accumulate` parts.
+    """
+
+    def __init__(
+        self,
+        store: FeatureStore,
+        targets: Targets,
+        *,
+        batch: int,
+        captions: int,
+        seed: int,
+        rank: int = 0,
+        world: int = 1,
+        accumulate: int = 1,
+        device: torch.device | str = "cpu",
+        keep: Literal["device", "host"] = "device",
+        fill: bool = False,
+    ) -> None:
+        """`fill` counts the places after the period as targets too, as `cross_entropy` does."""
+        if batch % (world * accumulate):
+            raise ConfigError(
+                "batch",
+                f"{batch} images cannot be shared by {world} processes in {accumulate} parts each",
+                f"Choose a multiple of {world * accumulate}.",
+            )
+        self._store = store
+        self._targets = targets
+        self._captions = captions
+        self._share = (rank, world, accumulate)
+        self._device = torch.device(device)
+        self._stream = Stream(len(targets), batch, seed)
+        regions = count_regions(store, targets.rows)
+        self._regions = int(regions.max())
+        self._ragged = bool((regions < self._regions).any())
+        self._learnt = _learnt_words(targets, fill)  # (I, C + 1)
+        self._images = torch.tensor(float(batch), device=self._device)
+        # One more caption of nothing but PAD: that is where column -1 leads.
+        padded = np.pad(targets.ids, ((0, 0), (0, 1), (0, 0)), constant_values=PAD)
+        self._ids = torch.from_numpy(padded).to(self._device)
+        self._table: tuple[Tensor, Tensor | None] | None = None
+        self._reader: ThreadPoolExecutor | None = None
+        self._ahead: dict[int, Future[list[Draw]]] = {}
+        if keep == "device":
+            self._table = self._bring_all()
+        else:
+            self._reader = ThreadPoolExecutor(1, "naic-feed")
+
+    def draw(self, step: int) -> list[Draw]:
+        """What this process learns in a step, in `accumulate` parts.
+
+        A pure function of the step. With features on the host those of the next step are read
+        meanwhile; what goes wrong there is raised when that step is drawn.
+        """
+        if self._reader is None:
+            parts = self._plan(step)
+        else:
+            coming = self._ahead.pop(step, None) or self._reader.submit(self._plan, step)
+            self._ahead = {step + 1: self._reader.submit(self._plan, step + 1)}
+            parts = coming.result()
+        return [self._sent(part) for part in parts]
+
+    def fetch(self, draw: Draw) -> Batch:
+        """Gather a batch; no value is looked at, so nothing waits for the device."""
+        places = draw.places
+        features, mask = draw.features, draw.mask
+        if self._table is not None:
+            table, masks = self._table
+            features = table.index_select(0, places)  # (b, R, F)
+            mask = masks.index_select(0, places) if masks is not None else None
+        assert features is not None
+        words = self._ids[places[:, None], draw.columns].long()  # (b, C, N)
+        return Batch(features, mask, words, draw.rows, draw.normaliser, draw.images)
+
+    def epoch(self, step: int) -> float:
+        """How many epochs are over when a step begins."""
+        return self._stream.epoch_of(step)
+
+    def close(self) -> None:
+        """Stop reading ahead."""
+        if self._reader is not None:
+            self._reader.shutdown(cancel_futures=True)
+
+    def _plan(self, step: int) -> list[Draw]:
+        """The parts of a step, still on the host; always run by the same thread."""
+        places = self._stream.at(step)  # (batch,)
+        counts = self._targets.counts[places]
+        epochs = self._stream.epochs(step)
+        chosen = columns(counts, places, epochs, self._captions, self._stream.seed)  # (batch, C)
+        # Each process counts the words of all: no need to ask the others.
+        words = self._learnt[places[:, None], chosen].sum()
+        normaliser = torch.tensor(float(words), dtype=torch.float32)
+        rank, world, accumulate = self._share
+        size = len(places) // (world * accumulate)
+        starts = range(rank * accumulate * size, (rank + 1) * accumulate * size, size)
+        return [
+            self._part(places[first : first + size], chosen[first : first + size], normaliser)
+            for first in starts
+        ]
+
+    def _part(self, places: Ints, chosen: Ints, normaliser: Tensor) -> Draw:
+        rows = self._targets.rows[places]
+        features, mask = (None, None) if self._table is not None else self._read(rows)
+        return Draw(
+            torch.from_numpy(rows),
+            torch.from_numpy(places),
+            torch.from_numpy(chosen),
+            normaliser,
+            self._images,
+            features,
+            mask,
+        )
+
+    def _sent(self, part: Draw) -> Draw:
+        return part._replace(
+            rows=self._send(part.rows),
+            places=self._send(part.places),
+            columns=self._send(part.columns),
+            normaliser=self._send(part.normaliser),
+            features=None if part.features is None else self._send(part.features),
+            mask=None if part.mask is None else self._send(part.mask),
+        )
+
+    def _send(self, value: Tensor) -> Tensor:
+        return self._locked(value).to(self._device, non_blocking=True)
+
+    def _locked(self, value: Tensor) -> Tensor:
+        """In page-locked memory, from which a GPU copies while the host goes on."""
+        return value.pin_memory() if self._device.type == "cuda" else value
+
+    def _read(self, rows: Ints) -> tuple[Tensor, Tensor | None]:
+        features, mask = read_features(self._store, rows, self._regions)
+        lengths = self._locked(torch.from_numpy(mask)) if self._ragged else None
+        return self._locked(torch.from_numpy(features)), lengths
+
+    def _bring_all(self) -> tuple[Tensor, Tensor | None]:
+        """(I, R, F) the features of all images to learn from, and their mask, on the device."""
+        rows = self._targets.rows
+        shape = (len(rows), self._regions, self._store.dim)
+        try:
+            table = torch.empty(shape, dtype=torch.float16, device=self._device)
+        except torch.OutOfMemoryError as error:
+            raise ConfigError(
+                "data.keep",
+                f"{2 * np.prod(shape, dtype=np.int64) / 1e9:.3g} GB of features do not fit "
+                f"the memory of {self._device}",
+                'Set keep = "host".',
+            ) from error
+        masks = torch.empty(shape[:2], dtype=torch.bool, device=self._device)
+        for first in range(0, len(rows), _IMAGES_AT_ONCE):
+            some = slice(first, first + _IMAGES_AT_ONCE)
+            features, mask = self._read(rows[some])
+            table[some].copy_(features, non_blocking=True)
+            if mask is not None:
+                masks[some].copy_(mask, non_blocking=True)
+        return table, masks if self._ragged else None
+
+
+def _learnt_words(targets: Targets, fill: bool) -> Ints:
+    """(I, C + 1) target words of each caption, and 0 for the one that is not there."""
+    words: Ints = (targets.ids != PAD).sum(2, dtype=np.int64)
+    if fill:
+        words = np.where(words > 0, targets.ids.shape[2], 0)
+    return np.pad(words, ((0, 0), (0, 1)))

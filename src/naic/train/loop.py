@@ -1,0 +1,173 @@
+"""The training loop. It knows neither which stage it runs, nor which captioner."""
+
+import math
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from accelerate import Accelerator
+from torch import Tensor
+
+from naic.captioners.families import CAPTIONERS, Family
+from naic.decode.decoding import Decoding
+from naic.learn.schedules import learning_rate
+from naic.train import checkpoint
+from naic.train.checkpoint import Snapshot
+from naic.train.config import Settings
+from naic.train.display import Display
+from naic.train.guard import Guard
+from naic.train.report import Reporter, scores_of
+from naic.train.runlog import RunLog
+from naic.train.setup import Machinery, set_up
+from naic.train.stages import Logs
+
+EXAMPLES = 3
+
+
+def train(
+    settings: Settings,
+    *,
+    captioners: Mapping[str, Family] = CAPTIONERS,
+    resume: bool = False,
+    command: str = "",
+) -> dict[str, Any]:
+    """Run a stage to its end, or on from its last checkpoint; gives what report.json holds.
+
+    All processes call it; process 0 alone writes. `command` is what the model card says was run.
+
+    Raises:
+        TrainingError: the run collapsed; the best weights so far are kept.
+    """
+    with set_up(settings, captioners, resume=resume) as machinery:
+        run = Run(machinery, command)
+        run.learn()
+        return run.reporter.write(run.guard, run.seconds)
+
+
+class Run:
+    """One run in its folder: steps, and now and then a look at how it goes."""
+
+    def __init__(self, machinery: Machinery, command: str) -> None:
+        settings = machinery.materials.settings
+        self.settings = settings
+        self.machinery = machinery
+        self.engine = machinery.engine
+        self.main = machinery.accelerator.is_main_process
+        images = len(machinery.materials.targets)
+        self.total = math.ceil(settings.run.epochs * images / settings.run.batch)
+        self.validate_every = _steps(settings.run.validate_every, images, settings.run.batch)
+        self.save_every = _steps(settings.run.save_every, images, settings.run.batch)
+        self.guard = Guard(settings)
+        self.seconds = 0.0
+        if machinery.state:
+            self.guard.restore(machinery.state["guard"])
+            self.seconds = machinery.state["seconds"]
+        resumed = machinery.step if machinery.state else None
+        self.log = RunLog(settings.out, resumed) if self.main else None
+        self.display = Display(settings.stage, rank=machinery.accelerator.process_index)
+        self.reporter = Reporter(machinery, command)
+
+    def learn(self) -> None:
+        """The loop."""
+        window = Window(self.machinery.accelerator, self.settings.run.batch)
+        with self.display:
+            if self.machinery.step == 0 and self.settings.start is not None:
+                self._validate(0)  # what the start model can do: the best until it is beaten
+            for step in range(self.machinery.step, self.total):
+                epoch = self.machinery.feed.epoch(step)
+                rate = learning_rate(self.settings.schedule, step, epoch)
+                window.add(self.engine.step(step, rate))
+                done = step + 1
+                validating = done % self.validate_every == 0 or done == self.total
+                saving = done % self.save_every == 0 or done == self.total
+                if done % self.settings.run.log_every == 0 or validating or saving:
+                    self._log(done, rate, window)
+                if validating:
+                    self._validate(done)
+                if saving:
+                    self._save(done)
+                if validating or saving:
+                    window.restart()
+
+    def _log(self, done: int, rate: float, window: "Window") -> None:
+        epoch = self.machinery.feed.epoch(done)
+        means, seconds, speed = window.close()
+        self.seconds += seconds
+        line = {"epoch": epoch, "learning_rate": rate, **means}
+        times = {"seconds": self.seconds, "images_per_second": speed}
+        if self.log is not None:
+            self.log.log(done, line | times)
+        self.display.update(done, self.total, epoch, line | times)
+        self.guard.logged(done, epoch, means)
+
+    def _validate(self, done: int) -> None:
+        """Caption the validation images with the averaged weights; keep them if they are best."""
+        began = time.monotonic()
+        epoch = self.machinery.feed.epoch(done)
+        with self.engine.averaged():
+            found = self.reporter.validate(Decoding(self.settings.validation.beam))
+            best = self.guard.validated(done, found.cider)
+            if best and self.main:
+                self.reporter.keep_best(done, found)
+        self.seconds += time.monotonic() - began
+        if self.log is not None:
+            self.log.log(done, {"epoch": epoch, **scores_of(found)})
+        self.display.update(done, self.total, epoch, scores_of(found))
+        self.display.example(self.reporter.examples(found, EXAMPLES))
+        self.guard.judge(done, epoch, found.cider)
+
+    def _save(self, done: int) -> None:
+        began = time.monotonic()
+        if self.log is not None:
+            self.log.sync()
+            state = {"guard": self.guard.state(), "seconds": self.seconds}
+            checkpoint.save(self.settings.out, Snapshot(done, *self.engine.tensors(), state))
+        self.machinery.accelerator.wait_for_everyone()
+        self.seconds += time.monotonic() - began
+
+
+class Window:
+    """Means of what the steps logged since the last line, without waiting for the device."""
+
+    def __init__(self, accelerator: Accelerator, batch: int) -> None:
+        self._accelerator = accelerator
+        self._batch = batch
+        self._sums: dict[str, Tensor] = {}
+        self._count = 0
+        self._began = time.monotonic()
+
+    def add(self, logs: Logs) -> None:
+        """One more step."""
+        for name, value in logs.items():
+            self._sums[name] = self._sums[name] + value if name in self._sums else value
+        self._count += 1
+
+    def close(self) -> tuple[dict[str, float], float, float]:
+        """Means over the steps, their seconds, images a second; then it begins anew.
+
+        Losses and rewards are shares of the whole, to be added up over processes; the norm of the
+        gradient is the same everywhere.
+        """
+        names = sorted(self._sums)
+        values = torch.stack([self._sums[name].double() for name in names])
+        if self._accelerator.num_processes > 1:
+            values = self._accelerator.reduce(values, "sum")
+        world = self._accelerator.num_processes
+        means = {
+            name: value / self._count / (world if name == "gradient" else 1)
+            for name, value in zip(names, values.tolist(), strict=True)
+        }
+        seconds = time.monotonic() - self._began
+        speed = self._count * self._batch / max(seconds, 1e-9)
+        self._sums, self._count = {}, 0
+        self.restart()
+        return means, seconds, speed
+
+    def restart(self) -> None:
+        """Time that was no step's is not counted."""
+        self._began = time.monotonic()
+
+
+def _steps(epochs: float, images: int, batch: int) -> int:
+    return max(1, round(epochs * images / batch))

@@ -1,0 +1,113 @@
+"""Everything a run is made of, found and checked before anything is written."""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import torch
+from torch import nn
+
+from naic.captioners.families import Family
+from naic.captioners.folder import ModelSettings, load_model
+from naic.data.batches import Targets
+from naic.data.features import FeatureStore
+from naic.data.readers import refuse_unknown
+from naic.errors import ConfigError
+from naic.models.initialise import take_weights
+from naic.text import Vocabulary
+from naic.train.config import Settings, model_config
+
+VOCABULARY = "vocab.json"
+
+
+@dataclass(frozen=True)
+class Materials:
+    """What was found.
+
+    Attributes:
+        settings: the run's, with the start model's `[model]` where the file had none.
+        start: for people: what was taken from the start model; empty without one.
+        config: `[model]` as the family's own dataclass.
+    """
+
+    settings: Settings
+    store: FeatureStore
+    vocabulary: Vocabulary
+    targets: Targets
+    validation: list[int]
+    family: Family
+    config: Any
+    model: nn.Module
+    start: str
+
+    @property
+    def model_settings(self) -> ModelSettings:
+        """What a model folder says of its model."""
+        return ModelSettings(
+            captioner=self.settings.captioner,
+            features=self.store.dim,
+            words=len(self.vocabulary),
+            backbone=str(self.store.index["backbone"]),
+            model=self.config,
+        )
+
+
+def find_materials(settings: Settings, captioners: Mapping[str, Family]) -> Materials:
+    """Open the store, settle the vocabulary, build the model, take the start model's weights."""
+    store = FeatureStore(settings.data.features)
+    known = Counter(record.split for record in store.records)
+    refuse_unknown(settings.data.validation, known)
+    begun = None
+    if settings.start is not None:
+        begun = load_model(settings.start, captioners)
+        if not settings.model:
+            settings = replace(settings, model=asdict(begun.settings.model))
+        if begun.settings.features != store.dim:
+            why = f"it takes features of size {begun.settings.features}, the store has {store.dim}"
+            raise ConfigError("start", why, "Prepare the features with the start model's backbone.")
+    config = model_config(settings, captioners)
+    vocabulary = _vocabulary(settings, store, None if begun is None else begun.vocabulary)
+    torch.manual_seed(settings.seed)
+    family = captioners[settings.captioner]
+    model = family.build(config, store.dim, len(vocabulary))
+    start = ""
+    if begun is not None:
+        start = take_weights(model, begun.model.state_dict()).describe()
+    length: int = model.length  # type: ignore[assignment]
+    targets = Targets.build(store, settings.data.train, vocabulary, length)
+    validation = _validation_rows(settings, store)
+    return Materials(settings, store, vocabulary, targets, validation, family, config, model, start)
+
+
+def _vocabulary(settings: Settings, store: FeatureStore, begun: Vocabulary | None) -> Vocabulary:
+    """The run's own if it has begun, else the one that is named, or the start model's, or new."""
+    kept = settings.out / VOCABULARY
+    if kept.exists():
+        return Vocabulary.load(kept)
+    named = settings.data.vocabulary
+    chosen = Vocabulary.load(named) if named is not None else begun
+    if chosen is None:
+        captions = (
+            caption
+            for record in store.records
+            if record.split in settings.data.train
+            for caption in record.captions
+        )
+        return Vocabulary.build(captions, more_than=settings.data.more_than)
+    if begun is not None and chosen.fingerprint != begun.fingerprint:
+        why = "its words are not those of the start model"
+        raise ConfigError("data.vocabulary", why, "Leave it out: the start model's is then used.")
+    return chosen
+
+
+def _validation_rows(settings: Settings, store: FeatureStore) -> list[int]:
+    rows = [
+        row
+        for row, record in enumerate(store.records)
+        if record.split in settings.data.validation and record.captions
+    ]
+    if not rows:
+        why = f"no image of {', '.join(settings.data.validation)} has a caption to compare with"
+        raise ConfigError("data.validation", why, "Name a split that has captions.")
+    return rows[: settings.validation.limit or None]

@@ -1,0 +1,162 @@
+"""How good a run's captions are: during the run, and at its end, with the best weights."""
+
+import json
+import math
+import platform
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+import torch
+
+from naic import __version__
+from naic.captioners.folder import WEIGHTS, read_weights
+from naic.config import to_toml
+from naic.decode.decoding import Decoding
+from naic.files import write_atomically
+from naic.train import checkpoint
+from naic.train.card import Score, model_card, sign_data
+from naic.train.guard import Guard
+from naic.train.setup import Machinery
+from naic.train.validate import Validation, Validator
+
+REPORT, CAPTIONS = "report.json", "captions"
+
+
+class Reporter:
+    """Captions the validation images, keeps the best weights, writes what came of the run."""
+
+    def __init__(self, machinery: Machinery, command: str) -> None:
+        materials = machinery.materials
+        self.settings = materials.settings
+        self._machinery = machinery
+        self._command = command
+        self._data = sign_data(materials.store, self.settings.data.train)
+        self._validator = Validator(
+            materials.store,
+            materials.validation,
+            materials.vocabulary,
+            device=machinery.accelerator.device,
+            batch=self.settings.validation.batch,
+            rank=machinery.accelerator.process_index,
+            world=machinery.accelerator.num_processes,
+        )
+
+    def validate(self, decoding: Decoding) -> Validation:
+        """Caption the validation images with the weights as they are."""
+        materials, engine = self._machinery.materials, self._machinery.engine
+        with engine.autocast():
+            return self._validator.validate(engine.plain, materials.family, decoding)
+
+    def keep_best(self, step: int, found: Validation) -> None:
+        """Put the weights as they are into the run's `best` folder, with a card."""
+        materials = self._machinery.materials
+        card = self._card(self._scores(found, self.settings.validation.beam))
+        checkpoint.keep_best(
+            self.settings.out,
+            self._machinery.engine.plain.state_dict(),
+            materials.model_settings,
+            materials.vocabulary,
+            card,
+            step,
+        )
+
+    def examples(self, found: Validation, count: int) -> list[str]:
+        """A few captions, from all over the validation images."""
+        captions = list(found.captions.values())
+        return captions[:: max(1, len(captions) // count)][:count]
+
+    def write(self, guard: Guard, seconds: float) -> dict[str, Any]:
+        """Caption with the best weights in each way asked for; write report.json and the card."""
+        accelerator, engine = self._machinery.accelerator, self._machinery.engine
+        out = self.settings.out
+        if accelerator.is_main_process:
+            weights = read_weights(out / checkpoint.BEST / WEIGHTS)
+            engine.plain.load_state_dict(weights)
+        engine.share_weights()
+        rows, scores = [], list[Score]()
+        for beam in self.settings.validation.report:
+            found = self.validate(Decoding(beam))
+            rows.append({"beam": beam, **scores_of(found)})
+            scores += self._scores(found, beam)
+            if accelerator.is_main_process:
+                self._write_captions(found, beam)
+        report = self._report(guard, seconds, rows)
+        if accelerator.is_main_process:
+            write_atomically(out / REPORT, f"{json.dumps(report, indent=1)}\n".encode())
+            card = out / checkpoint.BEST / "README.md"
+            write_atomically(card, self._card(scores).encode())
+        accelerator.wait_for_everyone()
+        return report
+
+    def _write_captions(self, found: Validation, beam: int) -> None:
+        """In the layout of COCO's results files, which `naic evaluate` reads."""
+        folder = self.settings.out / CAPTIONS
+        folder.mkdir(exist_ok=True)
+        rows = [
+            {"image_id": int(name) if name.isdecimal() else name, "caption": caption}
+            for name, caption in found.captions.items()
+        ]
+        name = f"{'-'.join(self.settings.data.validation)}-beam{beam}.json"
+        write_atomically(folder / name, f"{json.dumps(rows)}\n".encode())
+
+    def _report(self, guard: Guard, seconds: float, rows: list[dict[str, Any]]) -> dict[str, Any]:
+        materials = self._machinery.materials
+        return {
+            "stage": self.settings.stage,
+            "captioner": self.settings.captioner,
+            "command": self._command,
+            "config": to_toml(self.settings),
+            "data": asdict(self._data),
+            "validation_images": len(materials.validation),
+            "vocabulary": materials.vocabulary.fingerprint,
+            "parameters": self._parameters(),
+            "best_step": guard.best_step,
+            "steps": math.ceil(
+                self.settings.run.epochs * len(materials.targets) / self.settings.run.batch
+            ),
+            "seconds": seconds,
+            "device": _device_name(self._machinery.accelerator.device),
+            "processes": self._machinery.accelerator.num_processes,
+            "versions": {
+                "naic": __version__,
+                "torch": torch.__version__,
+                "python": platform.python_version(),
+            },
+            "scores": rows,
+        }
+
+    def _scores(self, found: Validation, beam: int) -> list[Score]:
+        splits = ", ".join(self.settings.data.validation)
+        how = f"{splits}, {len(found.captions):,} images, beam {beam}, df of these references"
+        return [Score(name, value, how) for name, value in scores_of(found).items()]
+
+    def _card(self, scores: Sequence[Score]) -> str:
+        materials = self._machinery.materials
+        return model_card(
+            title=f"{self.settings.captioner} captioner, {self.settings.stage}",
+            summary=f"An image captioner for features of {materials.store.index['backbone']}.",
+            command=self._command,
+            config=to_toml(self.settings),
+            data=self._data,
+            vocabulary=materials.vocabulary,
+            parameters=self._parameters(),
+            scores=scores,
+        )
+
+    def _parameters(self) -> int:
+        return sum(p.numel() for p in self._machinery.engine.plain.parameters())
+
+
+def scores_of(found: Validation) -> dict[str, float]:
+    """The numbers of a validation, by name."""
+    scores = {
+        "cider": found.cider,
+        "repeats": found.repeats,
+        "bad_endings": found.bad_endings,
+    }
+    return scores if found.facts is None else scores | {"facts": found.facts}
+
+
+def _device_name(device: torch.device) -> str:
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type

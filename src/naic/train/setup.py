@@ -1,0 +1,175 @@
+"""From settings to an engine that is ready to step: a new run's, or a killed one's."""
+
+import tomllib
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from accelerate import Accelerator
+from accelerate.utils import InitProcessGroupKwargs, broadcast_object_list
+
+from naic.backbones.load import choose_device
+from naic.captioners.families import Family
+from naic.config import to_toml
+from naic.errors import CheckpointError, ConfigError, StoreError
+from naic.files import locked, write_atomically
+from naic.learn.references import References
+from naic.learn.rewards import Mix, Rewards, make_rewards
+from naic.train import checkpoint
+from naic.train.checkpoint import Snapshot
+from naic.train.config import Settings
+from naic.train.engine import Engine, check_engine, prepare_speed
+from naic.train.feed import Feed
+from naic.train.materials import VOCABULARY, Materials, find_materials
+from naic.train.stages import Tools
+
+CONFIG = "config.toml"
+# Longer than any work that one process does alone while the others wait: a save, compiling.
+PATIENCE = timedelta(minutes=30)
+# What may change between two parts of one run: it decides when to stop, not what is learnt.
+_MAY_CHANGE = ("out", "run.epochs", "validation.report", "guard.fraction", "guard.from_epoch")
+
+
+@dataclass(frozen=True)
+class Machinery:
+    """A run before its next step."""
+
+    accelerator: Accelerator
+    materials: Materials
+    engine: Engine
+    feed: Feed
+    step: int  # how many steps were made
+    state: dict[str, Any]  # what the checkpoint kept beside tensors; empty for a new run
+
+
+@contextmanager
+def set_up(
+    settings: Settings, captioners: Mapping[str, Family], *, resume: bool
+) -> Iterator[Machinery]:
+    """Take the run's folder, find all it needs, and restore the last checkpoint."""
+    accelerator = _accelerator(settings)
+    check_engine(settings.engine, accelerator)
+    with ExitStack() as stack:
+        if accelerator.is_main_process:
+            _make_folder(settings.out)
+            stack.enter_context(locked(settings.out))
+        materials = find_materials(settings, captioners)
+        if accelerator.is_main_process:
+            _open_run(materials, resume=resume)
+        feed = _feed(materials, accelerator)
+        stack.callback(feed.close)
+        materials.model.to(accelerator.device)
+        tools = Tools(
+            materials.settings,
+            materials.family,
+            materials.model,
+            _rewards(materials, accelerator),
+            prepare_speed(materials.model, settings.engine),
+        )
+        engine = Engine(accelerator, tools, feed)
+        step, state = _restore(engine, settings.out, accelerator)
+        yield Machinery(accelerator, materials, engine, feed, step, state)
+
+
+def _accelerator(settings: Settings) -> Accelerator:
+    """Several processes find each other here; mixed precision stays the engine's business."""
+    cpu = choose_device(settings.engine.device).type == "cpu"
+    return Accelerator(cpu=cpu, kwargs_handlers=[InitProcessGroupKwargs(timeout=PATIENCE)])
+
+
+def _make_folder(out: Path) -> None:
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        why = f"cannot be made a folder ({error.strerror})"
+        raise StoreError(str(out), why, "Choose another --out.") from error
+
+
+def _open_run(materials: Materials, *, resume: bool) -> None:
+    """Begin a run in its folder, or make sure that it is this very run that goes on."""
+    out = materials.settings.out
+    path = out / CONFIG
+    if not path.exists():
+        strangers = sorted(p.name for p in out.iterdir())
+        if strangers:
+            why = f"the folder is not empty ({', '.join(strangers[:3])}) and holds no run"
+            raise StoreError(str(out), why, "Choose another --out.")
+        materials.vocabulary.save(out / VOCABULARY)
+        # The settings come last: where they are, all that a run needs to begin is there.
+        write_atomically(path, to_toml(materials.settings).encode())
+        return
+    if not resume:
+        why = "there is a run in this folder"
+        raise ConfigError(str(out), why, "Go on with --resume auto, or choose another --out.")
+    _same_run(path, tomllib.loads(to_toml(materials.settings)))
+    checkpoint.clean(out)
+
+
+def _same_run(path: Path, now: dict[str, Any]) -> None:
+    try:
+        before = _flat(tomllib.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError) as error:
+        raise CheckpointError(str(path), f"cannot be read ({error})", "Begin a new run.") from error
+    after = _flat(now)
+    for name in sorted(before.keys() | after.keys()):
+        if before.get(name) != after.get(name) and name not in _MAY_CHANGE:
+            why = f"the run was begun with {before.get(name)!r}, and this is {after.get(name)!r}"
+            raise ConfigError(name, why, f"Change it back, or begin a new run: --out DIR ({path}).")
+
+
+def _flat(table: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for key, value in table.items():
+        if isinstance(value, dict):
+            flat |= _flat(value, f"{prefix}{key}.")
+        else:
+            flat[f"{prefix}{key}"] = value
+    return flat
+
+
+def _feed(materials: Materials, accelerator: Accelerator) -> Feed:
+    settings = materials.settings
+    return Feed(
+        materials.store,
+        materials.targets,
+        batch=settings.run.batch,
+        captions=settings.data.captions,
+        seed=settings.seed,
+        rank=accelerator.process_index,
+        world=accelerator.num_processes,
+        accumulate=settings.run.accumulate,
+        device=accelerator.device,
+        keep=settings.data.keep,
+        fill=settings.stage == "student_xe" and settings.xe.fill,
+    )
+
+
+def _rewards(materials: Materials, accelerator: Accelerator) -> Rewards | None:
+    settings = materials.settings
+    if settings.stage not in ("scst", "cmal"):
+        return None
+    bleu4 = settings.scst.bleu4 if settings.stage == "scst" else settings.cmal.bleu4
+    with accelerator.main_process_first():  # it leaves the tables beside the store for the others
+        references = References.beside(materials.store, materials.vocabulary, settings.data.train)
+    return make_rewards(references, accelerator.device, Mix(bleu4=bleu4))
+
+
+def _restore(engine: Engine, out: Path, accelerator: Accelerator) -> tuple[int, dict[str, Any]]:
+    """Process 0 reads the last checkpoint, the others get it from there: they may lack the disk."""
+    found: list[Any] = [None]
+    if accelerator.is_main_process:
+        path = checkpoint.latest(out)
+        if path is not None:
+            snapshot: Snapshot = checkpoint.load(path)
+            engine.restore(snapshot.model, snapshot.optimiser, snapshot.average)
+            found = [(snapshot.step, snapshot.state)]
+    if accelerator.num_processes > 1:
+        broadcast_object_list(found)
+    if found[0] is None:
+        return 0, {}
+    engine.share()
+    step, state = found[0]
+    return int(step), dict(state)

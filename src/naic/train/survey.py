@@ -1,0 +1,38 @@
+"""What a run would do, found out without writing anything."""
+
+import math
+
+from naic.captioners.families import CAPTIONERS
+from naic.errors import ConfigError
+from naic.train import checkpoint
+from naic.train.config import Settings
+from naic.train.materials import find_materials
+from naic.train.setup import CONFIG
+
+
+def survey(settings: Settings, nproc: int, *, resume: bool) -> list[tuple[str, str]]:
+    """Lines for people: a name, and what there is to say of it."""
+    run = settings.run
+    if run.batch % (nproc * run.accumulate):
+        why = f"{run.batch} images cannot be shared by {nproc} processes in {run.accumulate} parts"
+        raise ConfigError("run.batch", why, f"Choose a multiple of {nproc * run.accumulate}.")
+    found = find_materials(settings, CAPTIONERS)
+    steps = math.ceil(run.epochs * len(found.targets) / run.batch)
+    weights = sum(p.numel() for p in found.model.parameters())
+    last = checkpoint.latest(settings.out) if (settings.out / CONFIG).exists() else None
+    if last is not None and not resume:
+        why = "there is a run in this folder"
+        raise ConfigError(str(settings.out), why, "Go on with --resume auto, or choose --out.")
+    lines = [
+        ("stage", f"{settings.stage} of a {settings.captioner} captioner"),
+        ("features", found.store.describe()),
+        ("learns from", f"{len(found.targets):,} images, {found.targets.captions:,} captions"),
+        ("validates", f"{len(found.validation):,} images"),
+        ("vocabulary", f"{len(found.vocabulary):,} words"),
+        ("model", f"{weights:,} parameters"),
+        ("steps", f"{steps:,} of {run.batch} images on {nproc} processes, {run.epochs:g} epochs"),
+        ("folder", f"{settings.out}" + (f", on from {last.name}" if last else "")),
+    ]
+    if found.start:
+        lines.insert(1, ("start", found.start))
+    return lines

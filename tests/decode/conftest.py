@@ -1,0 +1,5 @@
+"""Decoding is tested on the same small captioners, and on one thread as well."""
+
+from tests.models.conftest import one_thread
+
+__all__ = ["one_thread"]

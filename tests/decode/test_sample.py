@@ -1,0 +1,166 @@
+"""Sampling: words as often as the policy says, and the log-probabilities of what was sampled."""
+
+import math
+from collections import Counter
+
+import pytest
+import torch
+from torch import Tensor
+from torch.testing import assert_close
+
+from naic.decode.greedy import greedy
+from naic.decode.policy import NEVER, log_policy
+from naic.decode.said import spoken
+from naic.decode.sample import choose, sample, sharpen
+from naic.errors import ConfigError
+from naic.models.captioner import Captioner
+from naic.text.vocabulary import PAD, PERIOD
+from tests.decode.naive import padded, score, sentences
+from tests.models.small import images, small
+
+LOGITS = torch.tensor([0.5, 9.0, 9.0, 9.0, 2.0, 1.0, -1.0, -3.0], dtype=torch.float64)
+
+
+def chi_square(counts: Tensor, expected: Tensor) -> float:
+    return float(((counts - expected) ** 2 / expected).sum())
+
+
+def test_words_come_as_often_as_they_should() -> None:
+    torch.manual_seed(0)
+    log_probs = log_policy(LOGITS)
+    draws = choose(log_probs.expand(40_000, -1))
+    counts = torch.bincount(draws, minlength=8)
+    assert counts[list(NEVER)].tolist() == [0, 0, 0]
+    kept = [0, 4, 5, 6, 7]
+    # 4 degrees of freedom: 18.5 is exceeded once in a thousand
+    assert chi_square(counts[kept], 40_000 * log_probs[kept].exp()) < 18.5
+
+
+def test_sentences_come_as_often_as_they_should() -> None:
+    torch.manual_seed(1)
+    model = small(causal=True, words=6, length=2)
+    image, total = images(1), 4000
+    memory = model.encode(image.expand(200, -1, -1))
+    words = sample(model, memory, samples=total // 200).words.flatten(0, 1)
+    seen = Counter(tuple(sentence) for sentence in words.tolist())
+    every = sentences(6, 2)
+    assert len(every) == 7
+    expected = torch.tensor([total * math.exp(score(model, image[0], s)) for s in every])
+    assert float(expected.sum()) == pytest.approx(total)
+    counts = torch.tensor([seen[tuple(padded(s, 2))] for s in every])
+    assert int(counts.sum()) == total
+    large = expected > 5
+    assert int(large.sum()) >= 4
+    # at most 6 degrees of freedom: 22.5 is exceeded once in a thousand
+    assert chi_square(counts[large], expected[large]) < 22.5
+
+
+def recomputed(model: Captioner, features: Tensor, words: Tensor, **cut: float) -> Tensor:
+    with torch.no_grad():
+        log_probs = sharpen(model(features, None, words), **cut)  # type: ignore[arg-type]
+    own = spoken(words)
+    chosen = log_probs.gather(-1, words.where(own, PERIOD)[..., None])[..., 0]
+    return chosen.where(own, 0.0)
+
+
+@pytest.mark.parametrize(
+    "cut",
+    [{}, {"temperature": 0.5}, {"top_k": 3}, {"top_p": 0.8}, {"top_k": 4, "top_p": 0.7}],
+)
+def test_log_probs_are_those_of_the_distribution_sampled(cut: dict[str, float]) -> None:
+    torch.manual_seed(2)
+    for seed in range(4):
+        model = small(causal=True, seed=seed)
+        features = images(3, seed=seed)
+        said = sample(model, model.encode(features), samples=5, **cut)  # type: ignore[arg-type]
+        assert said.words.shape == said.log_probs.shape == (3, 5, 6)
+        expected = recomputed(model, features, said.words, **cut)
+        assert_close(said.log_probs, expected, rtol=0, atol=1e-10)
+        own = spoken(said.words)
+        assert bool((said.words == PAD)[~own].all())
+        assert not bool(torch.isin(said.words[own], torch.tensor(NEVER)).any())
+
+
+def test_samples_of_an_image_differ() -> None:
+    torch.manual_seed(3)
+    model = small(causal=True)
+    words = sample(model, model.encode(images(2)), samples=20, temperature=3.0).words
+    for image in words.tolist():
+        assert len({tuple(sentence) for sentence in image}) > 10
+
+
+def test_the_seed_decides() -> None:
+    model = small(causal=True)
+    memory = model.encode(images(2))
+    first, second, third = (
+        (torch.manual_seed(seed), sample(model, memory, samples=4).words)[1] for seed in (5, 5, 6)
+    )
+    assert torch.equal(first, second)
+    assert not torch.equal(first, third)
+
+
+@pytest.mark.parametrize("cut", [{"top_k": 1}, {"top_p": 1e-9}, {"temperature": 1e-6}])
+def test_cut_to_the_bone_it_is_greedy(cut: dict[str, float]) -> None:
+    for seed in range(5):
+        model = small(causal=True, seed=seed)
+        memory = model.encode(images(3, seed=seed))
+        said = sample(model, memory, samples=3, **cut)  # type: ignore[arg-type]
+        assert torch.equal(said.words, greedy(model, memory).words[:, None].expand(-1, 3, -1))
+        assert float(said.log_probs.abs().max()) < 1e-6
+
+
+def test_special_words_are_never_said() -> None:
+    model = small(causal=True)
+    with torch.no_grad():
+        model.decoder.output.bias[list(NEVER)] += 100
+    words = sample(model, model.encode(images(3)), samples=9, temperature=5.0).words
+    assert not bool(torch.isin(words[spoken(words)], torch.tensor(NEVER)).any())
+
+
+def test_temperature() -> None:
+    assert_close(sharpen(LOGITS, temperature=2.0), log_policy(LOGITS / 2))
+    assert torch.equal(sharpen(LOGITS), log_policy(LOGITS))
+
+
+def test_top_k() -> None:
+    probs = sharpen(LOGITS, top_k=2).exp()
+    ratio = math.exp(2.0) / (math.exp(2.0) + math.exp(1.0))
+    exact = torch.tensor([0, 0, 0, 0, ratio, 1 - ratio, 0, 0], dtype=torch.float64)
+    assert_close(probs, exact)
+    for all_of_them in (0, 5, 8, 99):
+        assert_close(sharpen(LOGITS, top_k=all_of_them), log_policy(LOGITS))
+
+
+def test_top_k_of_equal_words_keeps_k() -> None:
+    probs = sharpen(torch.zeros(10), top_k=2).exp()
+    assert sorted(probs.tolist())[-3:] == [0.0, 0.5, 0.5]
+
+
+def test_top_p_keeps_the_fewest_words_that_hold_it() -> None:
+    logits = torch.tensor([0.1, 1, 1, 1, 0.5, 0.25, 0.15], dtype=torch.float64).log()
+    # Probabilities 0.5, 0.25, 0.15 and 0.1, in the order of the words 4, 5, 6, 0
+    for share, kept in ((0.4, [4]), (0.49, [4]), (0.6, [4, 5]), (0.89, [4, 5, 6])):
+        log_probs = sharpen(logits, top_p=share)
+        assert log_probs.isfinite().nonzero()[:, 0].tolist() == kept
+        assert float(log_probs.exp().sum()) == pytest.approx(1)
+    assert sharpen(logits, top_p=0.95).isfinite().nonzero()[:, 0].tolist() == [0, 4, 5, 6]
+    assert torch.equal(sharpen(logits, top_p=1.0), log_policy(logits))
+
+
+@pytest.mark.parametrize(
+    ("what", "value"),
+    [
+        ("samples", 0),
+        ("temperature", 0.0),
+        ("temperature", float("inf")),
+        ("temperature", float("nan")),
+        ("top_k", -1),
+        ("top_p", 0.0),
+        ("top_p", 1.1),
+    ],
+)
+def test_impossible_values(what: str, value: float) -> None:
+    model = small(causal=True)
+    with pytest.raises(ConfigError) as caught:
+        sample(model, model.encode(images(1)), **{what: value})  # type: ignore[arg-type]
+    assert caught.value.what == what

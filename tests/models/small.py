@@ -1,0 +1,43 @@
+"""Captioners small enough to be checked against a slow and simple way."""
+
+import torch
+from torch import Tensor
+
+from naic.models.captioner import Captioner
+from naic.models.config import TransformerConfig
+
+FEATURES = 5
+
+
+def small(
+    *,
+    causal: bool,
+    seed: int = 0,
+    words: int = 12,
+    length: int = 6,
+    dtype: torch.dtype = torch.float64,
+) -> Captioner:
+    """A random captioner without dropout; its scores are spread out, so that words differ."""
+    torch.manual_seed(seed)
+    config = TransformerConfig(
+        width=16,
+        heads=2,
+        encoder_layers=2,
+        decoder_layers=2,
+        hidden=24,
+        dropout=0.0,
+        length=length,
+    )
+    model = Captioner(config, FEATURES, words, causal=causal).to(dtype).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():  # biases and norms too: none may be forgotten
+            parameter.add_(0.2 * torch.randn_like(parameter))
+        model.decoder.output.weight.mul_(2)
+    return model
+
+
+def images(
+    batch: int, regions: int = 4, seed: int = 1, dtype: torch.dtype = torch.float64
+) -> Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(batch, regions, FEATURES, dtype=dtype, generator=generator)
