@@ -10,6 +10,7 @@ from typing import Any, TypeVar, get_args, get_origin
 from cattrs import transform_error
 from cattrs.errors import BaseValidationError
 from cattrs.preconf.tomllib import make_converter
+from cattrs.v import format_exception
 
 from naic.errors import ConfigError
 
@@ -61,9 +62,14 @@ def structure(values: dict[str, Any], kind: type[T], where: str) -> T:
     try:
         return _converter.structure(values, kind)
     except BaseValidationError as error:
-        why = "; ".join(transform_error(error, path=where))
+        why = "; ".join(transform_error(error, path=where, format_exception=_in_words))
         known = ", ".join(field.name for field in dataclasses.fields(kind))  # type: ignore[arg-type]
         raise ConfigError(where, why, f"Keys there are: {known}.") from error
+
+
+def _in_words(error: BaseException, kind: type | None) -> str:
+    """A dataclass that checks itself has said what is wrong; the rest is cattrs's to tell."""
+    return str(error) if isinstance(error, ConfigError) else format_exception(error, kind)
 
 
 def to_toml(settings: Any) -> str:  # noqa: ANN401

@@ -14,6 +14,7 @@ from naic.models.captioner import Captioner
 from naic.models.config import TransformerConfig
 from naic.models.layers import additive, linear, sinusoids
 from naic.text.vocabulary import BOS, PAD
+from tests.models.reference import reference
 from tests.models.small import FEATURES, images, small
 
 
@@ -36,6 +37,19 @@ def test_shapes() -> None:
 
 
 @torch.no_grad()
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("causal", [True, False])
+def test_as_the_formulas_have_it(causal: bool, seed: int) -> None:
+    model = small(causal=causal, seed=seed)
+    features, words = images(2, seed=seed), captions(2, 1, model, seed)
+    logits = model(features, None, words)
+    for row in range(2):
+        said = words[row, 0].tolist() if causal else None
+        exact = reference(model, features[row], said)
+        assert_close(logits[row, 0], exact, rtol=0, atol=1e-6)  # positions are float32
+
+
+@torch.no_grad()
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64, torch.bfloat16])
 def test_any_kind_of_float_is_taken_as_the_weights_are(dtype: torch.dtype) -> None:
     model = small(causal=False, dtype=torch.float32)
@@ -51,6 +65,7 @@ def test_autocast_on_a_cpu() -> None:
 import torch
 from naic.decode.beam import beam_search
 from naic.decode.greedy import greedy
+from tests.models.reference import reference
 from tests.models.small import images, small
 model = small(causal=True, dtype=torch.float32)
 mask = torch.ones(2, 4, dtype=torch.bool)

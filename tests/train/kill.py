@@ -4,8 +4,8 @@
 
 Each trial is a run of two processes. Two to four times one of them, chosen at random, is killed in
 a phase chosen beforehand; the same command goes on each time; what it ends with is compared with
-the unbroken run, file by file. At least every third kill strikes while a checkpoint is being written, since
-that is the moment at which a careless program loses data.
+the unbroken run, file by file. At least every third kill strikes while a checkpoint is being
+written, since that is the moment at which a careless program loses data.
 
 To be sure of the phase both workers are stopped first, the phase is read off the disk while
 nothing moves, and then the one is killed.
@@ -22,6 +22,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -33,7 +34,7 @@ from tests.train.processes import gone, seconds_until
 from tests.train.sameness import differences
 from tests.train.watching import PROCESSES, STEPS, VALIDATE_EVERY, Attempt, write_config
 
-POLL_SECONDS = 0.0003
+POLL_SECONDS = 0.0005
 GONE_SECONDS = 60.0  # the longest that a worker may outlive its partner
 MOST_KILLS = 4
 
@@ -77,13 +78,16 @@ def trials(count: int, seed: int, folder: Path, kills: int = MOST_KILLS) -> dict
     ended: dict[int, list[str]] = {}
     for trial in range(count):
         home = folder / f"trial-{trial}"
-        planned = rng.randint(2, kills)
-        for number in range(planned):
+        planned, done = rng.randint(2, kills), 0
+        while done < planned:
             attempt = Attempt(home)
-            last = STEPS * (number + 1) // (planned + 1)  # leaves room for the kills to come
+            last = STEPS * (done + 1) // (planned + 1)  # leaves room for the kills to come
             aim = choose_aim(rng, attempt.begun_at, last, improved, ready, len(struck))
             hit = strike(attempt, trial, aim, rng)
-            struck += [hit] if hit else []
+            print(hit or f"trial {trial}: it ended before {aim}", flush=True)
+            if hit:
+                struck.append(hit)
+                done += 1
         Attempt(home).finish()
         ended[trial] = differences(home / "run", folder / "unbroken" / "run")
         shutil.rmtree(home)
@@ -112,10 +116,12 @@ def strike(attempt: Attempt, trial: int, aim: Aim, rng: random.Random) -> Kill |
             _send(workers, signal.SIGSTOP)
             time.sleep(0.01)
             phase = attempt.phase()
-            if phase == aim.phase:
+            if aim.phase in (phase, "start-up"):  # which may be over sooner than it was
                 return _kill(attempt, workers, rng.choice(workers), trial, phase)
             _send(workers, signal.SIGCONT)
-        time.sleep(POLL_SECONDS)
+        # Importing takes seconds, and needs the cores that we would spend on looking.
+        early = aim.phase != "file" and attempt.phase() == "start-up"
+        time.sleep(0.02 if early else POLL_SECONDS)
     attempt.finish()
     return None
 
@@ -126,14 +132,16 @@ def _due(attempt: Attempt, aim: Aim, began: float) -> bool:
     return attempt.phase() == aim.phase and attempt.step() >= aim.step
 
 
-def _kill(attempt: Attempt, workers: list[int], victim: int, trial: int, phase: str) -> Kill:
+def _kill(attempt: Attempt, workers: list[int], victim: int, trial: int, phase: str) -> Kill | None:
     step = attempt.step()
     began = time.monotonic()
-    os.kill(victim, signal.SIGKILL)
+    _send([victim], signal.SIGKILL)
     _send(workers, signal.SIGCONT)
     code = attempt.process.wait(GONE_SECONDS)
     seconds_until(lambda: all(map(gone, workers)), GONE_SECONDS)
     seconds = time.monotonic() - began
+    if code == 0:  # the victim had just ended by itself
+        return None
     told = attempt.told()
     named = re.findall(r"^naic train: rank (\d+): was killed by SIGKILL", told, re.MULTILINE)
     assert code == 1, told
@@ -147,7 +155,8 @@ def _kill(attempt: Attempt, workers: list[int], victim: int, trial: int, phase: 
 
 def _send(workers: list[int], number: signal.Signals) -> None:
     for pid in workers:
-        os.kill(pid, number)
+        with suppress(ProcessLookupError):  # a run may come to its end at any time
+            os.kill(pid, number)
 
 
 def choose_aim(
@@ -203,8 +212,6 @@ def main() -> None:
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         result = trials(chosen.trials, chosen.seed, Path(folder))
-    for kill in result["kills"]:
-        print(kill)
     print(f"{len(result['kills'])} kills {result['phases']}, all gone within", end=" ")
     print(f"{result['slowest_end']} s; {result['identical']} of {result['trials']} runs identical")
     if chosen.out:

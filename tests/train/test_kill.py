@@ -9,8 +9,6 @@ from tests.train.kill import trials
 
 def check(count: int, seed: int, folder: Path, most: int) -> None:
     result = trials(count, seed, folder, most)
-    for kill in result["kills"]:
-        print(kill)
     assert result["different_files"] == {}
     assert result["identical"] == count
     for trial in range(count):

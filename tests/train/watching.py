@@ -1,5 +1,6 @@
 """A small run of `naic train` with two processes, and what can be seen of it from outside."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -128,8 +129,12 @@ class Attempt:
 
 def _temporaries(run: Path) -> set[str]:
     """Files and folders that have been begun and not finished."""
-    found = (*run.glob("*/.saving-*"), *run.rglob(f"*{TEMPORARY_SUFFIX}"))
-    return {path.relative_to(run).as_posix() for path in found}
+    found = set()
+    for place, folders, files in os.walk(run):  # which does not mind what goes while it looks
+        names = [name for name in folders if name.startswith(".saving-")]
+        names += [name for name in files if name.endswith(TEMPORARY_SUFFIX)]
+        found |= {Path(place, name).relative_to(run).as_posix() for name in names}
+    return found
 
 
 def _last_checkpoint(run: Path) -> int:

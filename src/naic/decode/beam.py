@@ -63,10 +63,9 @@ def beam_search(model: Captioner, memory: Memory, width: int, keep: int = 1) -> 
 
 
 def _silence(words: int, device: torch.device) -> Tensor:
-    """(V,) what follows a period for certain: PAD."""
-    log_probs = torch.full((words,), -math.inf, device=device)
-    log_probs[PAD] = 0.0
-    return log_probs
+    """(V,) what follows a period for certain: PAD. Made on the device: a graph can hold it."""
+    is_pad = torch.arange(words, device=device) == PAD
+    return torch.zeros(words, device=device).masked_fill(~is_pad, -math.inf)
 
 
 def _best(words: Tensor, scores: Tensor, keep: int) -> Beams:

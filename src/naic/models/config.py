@@ -17,6 +17,8 @@ class TransformerConfig:
         hidden: Width of the feed-forward layers.
         dropout: Share of the numbers left out while training.
         length: Words of a caption at most, its period counted; also the number of agents.
+        grid: The regions are a square grid in reading order, and the encoder is told each one's
+            row and column. Not in the paper, whose regions come in no order.
     """
 
     width: int = 512
@@ -26,6 +28,7 @@ class TransformerConfig:
     hidden: int = 2048
     dropout: float = 0.1
     length: int = 16
+    grid: bool = False
 
     def __post_init__(self) -> None:
         for name, value in (
@@ -50,6 +53,9 @@ class TransformerConfig:
                 f"{self.width} is odd, and positions are pairs of a sine and a cosine",
                 "Choose an even width.",
             )
+        if self.grid and self.width % 4:
+            why = f"{self.width} cannot be halved into even codes of a row and a column"
+            raise ConfigError("model.width", why, "Choose a multiple of 4, or grid = false.")
         if not 0 <= self.dropout < 1:
             raise ConfigError(
                 "model.dropout", f"{self.dropout} is not from 0 to below 1", "Try 0.1."

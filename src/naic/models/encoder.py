@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from naic.models.config import TransformerConfig
-from naic.models.layers import FeedForward, SelfAttention, additive, linear
+from naic.models.layers import FeedForward, SelfAttention, additive, grid_codes, linear
 
 
 class EncoderLayer(nn.Module):
@@ -28,12 +28,13 @@ class EncoderLayer(nn.Module):
 class Encoder(nn.Module):
     """Features of any width in, the model's own view of each region out.
 
-    Regions get no positions: those of a detector have no order, and a grid's features know from
-    their padding where they are.
+    Regions get no positions unless the config says that they are a grid: those of a detector have
+    no order.
     """
 
     def __init__(self, config: TransformerConfig, features: int) -> None:
         super().__init__()
+        self.grid = config.grid
         self.project = linear(features, config.width)
         self.project_norm = nn.LayerNorm(config.width)
         self.dropout = nn.Dropout(config.dropout)
@@ -49,6 +50,8 @@ class Encoder(nn.Module):
         if mask is not None:
             blocked = additive(mask[:, None, None, :], projected.dtype)
         x: Tensor = self.project_norm(self.dropout(projected.relu()))
+        if self.grid:
+            x = x + grid_codes(x.shape[1], x.shape[2], x.device)
         for layer in self.layers:
             x = layer(x, blocked)
         x = self.norm(x)

@@ -9,6 +9,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from naic.errors import ConfigError
+
 
 def linear(inputs: int, outputs: int, blocks: int = 1) -> nn.Linear:
     """`blocks` linear layers side by side, so that one multiplication serves them all.
@@ -28,6 +30,24 @@ def sinusoids(length: int, width: int) -> Tensor:
     rates = torch.exp(torch.arange(0, width, 2, dtype=torch.float64) * (-math.log(1e4) / width))
     angles = places * rates
     return torch.stack((angles.sin(), angles.cos()), dim=-1).flatten(1).float()
+
+
+def grid_codes(regions: int, width: int, device: torch.device) -> Tensor:
+    """(regions, width) the row and the column of each region of a square grid, as sinusoids.
+
+    Computed where it is needed: a table brought from the host could not be part of a CUDA graph.
+    """
+    side = math.isqrt(regions)
+    if side * side != regions:
+        why = f"{regions} regions are no square grid"
+        raise ConfigError("model.grid", why, "Set it to false for these features.")
+    half = width // 2
+    places = torch.arange(side, device=device)[:, None]
+    angles = places * torch.exp(torch.arange(0, half, 2, device=device) * (-math.log(1e4) / half))
+    codes = torch.cat((angles.sin(), angles.cos()), -1)  # (side, half)
+    rows = codes[:, None].expand(side, side, half)
+    columns = codes[None].expand(side, side, half)
+    return torch.cat((rows, columns), -1).reshape(regions, width)
 
 
 def additive(allowed: Tensor, dtype: torch.dtype) -> Tensor:

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from naic.errors import ConfigError
 from naic.learn.xe import cross_entropy
 from naic.train.config import EngineSettings, OptimiserSettings
-from naic.train.feed import Draw, Feed
+from naic.train.feed import Batch, Draw, Feed
 from naic.train.stages import STAGES, Logs, Tools
 
 WARM_UP = 3  # steps before a graph is captured: libraries choose their kernels and working space
@@ -71,13 +71,13 @@ class Engine:
                 torch._foreach_lerp_(self.average, self._parameters, 1 - self._decay)
         return total
 
+    def loss(self, batch: Batch) -> tuple[Tensor, Logs]:
+        """What the stage makes of a batch."""
+        with self.autocast():
+            return self._stage(self._model, batch, self.tools)
+
     def _backward(self, draw: Draw) -> Logs:
-        device = self._accelerator.device.type
-        # Without the cache of cast weights: it would hold on to tensors of the graph's memory.
-        with torch.autocast(
-            device, self._dtype, enabled=self._dtype is not None, cache_enabled=False
-        ):
-            loss, logs = self._stage(self._model, self._feed.fetch(draw), self.tools)
+        loss, logs = self.loss(self._feed.fetch(draw))
         # Several processes' gradients are averaged; their shares are meant to be added up.
         self._accelerator.backward(loss * self._accelerator.num_processes)
         return logs
@@ -108,10 +108,13 @@ class Engine:
                 torch._foreach_copy_(self._parameters, own)
 
     def autocast(self) -> contextlib.AbstractContextManager[None]:
-        """The precision of training, for validation."""
-        return torch.autocast(
-            self._accelerator.device.type, self._dtype, enabled=self._dtype is not None
-        )
+        """The precision of training, for validation too.
+
+        Without the cache of cast weights: it would hold on to tensors of a graph's memory.
+        """
+        kind = self._accelerator.device.type
+        mixed = self._dtype is not None
+        return torch.autocast(kind, self._dtype, enabled=mixed, cache_enabled=False)
 
     def tensors(self) -> tuple[dict[str, Tensor], dict[str, Tensor], dict[str, Tensor]]:
         """Weights, optimiser state and average by name, as a checkpoint keeps them."""

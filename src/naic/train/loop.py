@@ -3,6 +3,7 @@
 import math
 import time
 from collections.abc import Mapping
+from contextlib import nullcontext
 from typing import Any
 
 import torch
@@ -71,8 +72,12 @@ class Run:
     def learn(self) -> None:
         """The loop."""
         window = Window(self.machinery.accelerator, self.settings.run.batch)
-        with self.display:
+        with self.display, self.log or nullcontext():
+            if self.log is not None and self.log.note:
+                self.display.message(self.log.note)
             if self.machinery.step == 0 and self.settings.start is not None:
+                taken = self.machinery.materials.start
+                self.display.message(f"from {self.settings.start}: {taken}")
                 self._validate(0)  # what the start model can do: the best until it is beaten
             for step in range(self.machinery.step, self.total):
                 epoch = self.machinery.feed.epoch(step)

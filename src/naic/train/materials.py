@@ -18,7 +18,7 @@ from naic.models.initialise import take_weights
 from naic.text import Vocabulary
 from naic.train.config import Settings, model_config
 
-VOCABULARY = "vocab.json"
+CONFIG, VOCABULARY = "config.toml", "vocab.json"  # the settings are written last
 
 
 @dataclass(frozen=True)
@@ -82,9 +82,8 @@ def find_materials(settings: Settings, captioners: Mapping[str, Family]) -> Mate
 
 def _vocabulary(settings: Settings, store: FeatureStore, begun: Vocabulary | None) -> Vocabulary:
     """The run's own if it has begun, else the one that is named, or the start model's, or new."""
-    kept = settings.out / VOCABULARY
-    if kept.exists():
-        return Vocabulary.load(kept)
+    if (settings.out / CONFIG).exists():
+        return Vocabulary.load(settings.out / VOCABULARY)
     named = settings.data.vocabulary
     chosen = Vocabulary.load(named) if named is not None else begun
     if chosen is None:

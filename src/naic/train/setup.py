@@ -15,7 +15,7 @@ from naic.backbones.load import choose_device
 from naic.captioners.families import Family
 from naic.config import to_toml
 from naic.errors import CheckpointError, ConfigError, StoreError
-from naic.files import locked, write_atomically
+from naic.files import locked, remove_temporaries, write_atomically
 from naic.learn.references import References
 from naic.learn.rewards import Mix, Rewards, make_rewards
 from naic.train import checkpoint
@@ -23,10 +23,9 @@ from naic.train.checkpoint import Snapshot
 from naic.train.config import Settings
 from naic.train.engine import Engine, check_engine, prepare_speed
 from naic.train.feed import Feed
-from naic.train.materials import VOCABULARY, Materials, find_materials
+from naic.train.materials import CONFIG, VOCABULARY, Materials, find_materials
 from naic.train.stages import Tools
 
-CONFIG = "config.toml"
 # Longer than any work that one process does alone while the others wait: a save, compiling.
 PATIENCE = timedelta(minutes=30)
 # What may change between two parts of one run: it decides when to stop, not what is learnt.
@@ -93,7 +92,9 @@ def _open_run(materials: Materials, *, resume: bool) -> None:
     out = materials.settings.out
     path = out / CONFIG
     if not path.exists():
-        strangers = sorted(p.name for p in out.iterdir())
+        # A run that was killed while it began may have left its vocabulary, whole or in part.
+        remove_temporaries(out, VOCABULARY, CONFIG)
+        strangers = sorted(p.name for p in out.iterdir() if p.name != VOCABULARY)
         if strangers:
             why = f"the folder is not empty ({', '.join(strangers[:3])}) and holds no run"
             raise StoreError(str(out), why, "Choose another --out.")

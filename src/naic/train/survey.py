@@ -6,8 +6,7 @@ from naic.captioners.families import CAPTIONERS
 from naic.errors import ConfigError
 from naic.train import checkpoint
 from naic.train.config import Settings
-from naic.train.materials import find_materials
-from naic.train.setup import CONFIG
+from naic.train.materials import CONFIG, find_materials
 
 
 def survey(settings: Settings, nproc: int, *, resume: bool) -> list[tuple[str, str]]:
@@ -19,10 +18,11 @@ def survey(settings: Settings, nproc: int, *, resume: bool) -> list[tuple[str, s
     found = find_materials(settings, CAPTIONERS)
     steps = math.ceil(run.epochs * len(found.targets) / run.batch)
     weights = sum(p.numel() for p in found.model.parameters())
-    last = checkpoint.latest(settings.out) if (settings.out / CONFIG).exists() else None
-    if last is not None and not resume:
+    begun = (settings.out / CONFIG).exists()
+    if begun and not resume:
         why = "there is a run in this folder"
         raise ConfigError(str(settings.out), why, "Go on with --resume auto, or choose --out.")
+    last = checkpoint.latest(settings.out) if begun else None
     lines = [
         ("stage", f"{settings.stage} of a {settings.captioner} captioner"),
         ("features", found.store.describe()),

@@ -1,0 +1,322 @@
+"""How fast a training step is on a GPU: eager, compiled, graphed; and where its time goes.
+
+python benchmarks/training.py --features data/coco-features --out docs/results/training-speed.json
+
+The engine is the one of `naic train`, with the settings of configs/coco: Transformer-base, mixed
+precision, features in the GPU's memory. All ways of running a step take the same batches in turns
+of their own; times are medians over whole steps, the device waited for.
+"""
+
+import argparse
+import copy
+import json
+import platform
+import shlex
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from accelerate import Accelerator
+from torch import Tensor
+
+from naic.captioners.families import CAPTIONERS
+from naic.learn.references import References
+from naic.learn.rewards import make_rewards
+from naic.models.captioner import Captioner
+from naic.models.flops import flops
+from naic.train.config import EngineSettings, Settings, read_settings
+from naic.train.engine import Engine, prepare_speed
+from naic.train.feed import Feed
+from naic.train.materials import Materials, find_materials
+from naic.train.stages import Tools
+
+CONFIGS = Path(__file__).parents[1] / "configs" / "coco"
+PEAK = 989e12  # bfloat16 FLOP/s of an H200 by its data sheet, without sparsity
+WAYS = {
+    "eager": (False, False),
+    "compiled": (True, False),
+    "graph": (False, True),
+    "compiled, graph": (True, True),
+}
+ROUNDS, STEPS = 5, 10  # medians over rounds of steps
+
+
+class Bench:
+    """One stage: its engine in each way, on the same batches."""
+
+    def __init__(self, settings: Settings, materials: Materials, feed: Feed) -> None:
+        self.settings = settings
+        self.materials = materials
+        self.feed = feed
+        self.accelerator = Accelerator()
+        self.rewards = None
+        if settings.stage == "scst":
+            references = References.beside(
+                materials.store, materials.vocabulary, settings.data.train
+            )
+            self.rewards = make_rewards(references, self.accelerator.device)
+
+    def engine(self, compiled: bool, graph: bool) -> Engine:
+        """A fresh model in one way of running it."""
+        way = EngineSettings(precision="bfloat16", compile=compiled, graph=graph)
+        model = copy.deepcopy(self.materials.model).to(self.accelerator.device)
+        tools = Tools(
+            replace(self.settings, engine=way),
+            self.materials.family,
+            model,
+            self.rewards,
+            prepare_speed(model, way),
+        )
+        return Engine(self.accelerator, tools, self.feed)
+
+    def seconds(self, way: str) -> tuple[float, float, float]:
+        """A step, the first step (compiling, capturing), and the most memory in GB."""
+        torch.compiler.reset()
+        torch.cuda.reset_peak_memory_stats()
+        engine = self.engine(*WAYS[way])
+        began = time.perf_counter()
+        engine.step(0, 1e-6)
+        torch.cuda.synchronize()
+        first = time.perf_counter() - began
+        for step in range(1, 4):
+            engine.step(step, 1e-6)
+        times = []
+        for number in range(ROUNDS):
+            torch.cuda.synchronize()
+            began = time.perf_counter()
+            for step in range(STEPS):
+                engine.step(4 + number * STEPS + step, 1e-6)
+            torch.cuda.synchronize()
+            times.append((time.perf_counter() - began) / STEPS)
+        return statistics.median(times), first, torch.cuda.max_memory_allocated() / 1e9
+
+    def parts(self) -> dict[str, float]:
+        """Seconds of each part of a compiled step: differences of graphs that end after it."""
+        torch.compiler.reset()
+        engine = self.engine(compiled=True, graph=False)
+        engine.step(0, 1e-6)
+        draws = self.feed.draw(1)
+        prefixes = self._prefixes(engine)
+        found: dict[str, float] = {}
+        before = 0.0
+        for name, prefix in prefixes.items():
+            now = graph_seconds(lambda prefix=prefix: prefix(draws))  # type: ignore[misc]
+            found[name] = now - before
+            before = now
+        return found
+
+    def _prefixes(self, engine: Engine) -> dict[str, Callable[[list[Any]], object]]:
+        plain, tools, feed = engine.plain, engine.tools, self.feed
+        assert isinstance(plain, Captioner)
+
+        def fetch(draws: list[Any]) -> Any:  # noqa: ANN401
+            return feed.fetch(draws[0])
+
+        def forward(draws: list[Any]) -> Tensor:
+            batch = fetch(draws)
+            with engine.autocast():
+                logits: Tensor = plain(batch.features, batch.mask, batch.words)
+            return logits
+
+        def encode(draws: list[Any]) -> object:
+            batch = fetch(draws)
+            with engine.autocast():
+                return plain.encode(batch.features, batch.mask)
+
+        def sample(draws: list[Any]) -> Tensor:
+            batch = fetch(draws)
+            assert tools.family.sample is not None
+            with engine.autocast():
+                return tools.family.sample(
+                    plain, batch.features, batch.mask, self.settings.scst.samples
+                )
+
+        def reward(draws: list[Any]) -> tuple[Tensor, Tensor]:
+            words = sample(draws)
+            rows = fetch(draws).rows.repeat_interleave(words.shape[1])
+            assert tools.rewards is not None
+            return words, tools.rewards.score(words.flatten(0, 1), rows)
+
+        def loss(draws: list[Any]) -> Tensor:
+            with engine.autocast():
+                return engine.loss(feed.fetch(draws[0]))[0]
+
+        def backward(draws: list[Any]) -> None:
+            engine.optimiser.zero_grad(set_to_none=True)
+            loss(draws).backward()  # type: ignore[no-untyped-call]
+
+        shared = {"backward": backward, "clip, Adam, average": engine.update}
+        if self.settings.stage == "scst":
+            return {
+                "gather features": fetch,
+                "encode and sample": sample,
+                "reward": reward,
+                "forward and loss": loss,
+                **shared,
+            }
+        return {
+            "gather features": fetch,
+            "encoder": encode,
+            "decoder and words": forward,
+            "loss": loss,
+            **shared,
+        }
+
+    def kernels(self) -> dict[str, float]:
+        """Share of the device's busy time by kind of kernel, in the compiled and graphed step."""
+        torch.compiler.reset()
+        engine = self.engine(compiled=True, graph=True)
+        for step in range(3):
+            engine.step(step, 1e-6)
+        torch.cuda.synchronize()
+        with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
+            began = time.perf_counter()
+            for step in range(3, 8):
+                engine.step(step, 1e-6)
+            torch.cuda.synchronize()
+            wall = time.perf_counter() - began
+        kinds: dict[str, float] = {}
+        for event in profile.key_averages():
+            seconds = event.self_device_time_total / 1e6
+            kinds[kind_of(event.key)] = kinds.get(kind_of(event.key), 0.0) + seconds
+        busy = sum(kinds.values())
+        return {name: value / wall for name, value in kinds.items()} | {"idle": 1 - busy / wall}
+
+
+def kind_of(kernel: str) -> str:
+    """What a kernel does, told by its name."""
+    name = kernel.lower()
+    for kind, marks in {
+        "attention": ("flash", "fmha", "attention"),
+        "matrix products": ("gemm", "nvjet", "cutlass", "xmma", "cublas"),
+        "compiled element-wise": ("triton",),
+        "optimiser": ("multi_tensor", "adam", "foreach", "lpnorm"),
+        "copies": ("memcpy", "memset", "copy", "cat"),
+        "gathers": ("index", "gather", "scatter"),
+    }.items():
+        if any(mark in name for mark in marks):
+            return kind
+    return "other element-wise"
+
+
+def graph_seconds(work: Callable[[], object]) -> float:
+    """One run of `work` as a CUDA graph, the median of rounds."""
+    stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        for _ in range(3):
+            work()
+    torch.cuda.current_stream().wait_stream(stream)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        kept = work()  # so that what it gives is not freed within the graph
+    times = []
+    for _ in range(ROUNDS):
+        torch.cuda.synchronize()
+        began = time.perf_counter()
+        for _ in range(STEPS):
+            graph.replay()
+        torch.cuda.synchronize()
+        times.append((time.perf_counter() - began) / STEPS)
+    del kept
+    return statistics.median(times)
+
+
+def matmul_flops() -> float:
+    """What the card reaches on a large bfloat16 product, here and now."""
+    size = 8192
+    a = torch.randn(size, size, device="cuda", dtype=torch.bfloat16)
+    return 2 * size**3 / graph_seconds(lambda: a @ a)
+
+
+def work_of(settings: Settings, materials: Materials) -> float:
+    """Matrix-product FLOPs that a step needs for each image.
+
+    A forward and a backward pass, three times the forward pass; sampling needs one more.
+    """
+    model = materials.model
+    assert isinstance(model, Captioner)
+    scst = settings.stage == "scst"
+    captions = settings.scst.samples if scst else settings.data.captions
+    regions = len(materials.store[0])
+    once = flops(
+        model.config, materials.store.dim, model.words, regions, captions, causal=model.causal
+    )
+    return (4.0 if scst else 3.0) * once
+
+
+def measure(settings: Settings, materials: Materials, feed: Feed) -> dict[str, Any]:
+    """All that is said of one stage."""
+    bench = Bench(settings, materials, feed)
+    work = work_of(settings, materials)
+    batch = settings.run.batch
+    ways = {}
+    for way in WAYS:
+        seconds, first, memory = bench.seconds(way)
+        ways[way] = {
+            "step_ms": 1e3 * seconds,
+            "images_per_second": batch / seconds,
+            "flops_per_second": work * batch / seconds,
+            "utilisation": work * batch / seconds / PEAK,
+            "first_step_seconds": first,
+            "gigabytes": memory,
+        }
+        print(settings.stage, way, ways[way], flush=True)
+    return {
+        "batch": batch,
+        "gflops_per_image": work / 1e9,
+        "ways": ways,
+        "parts_ms": {name: 1e3 * seconds for name, seconds in bench.parts().items()},
+        "kernels": bench.kernels(),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--features", type=Path, required=True)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--stages", nargs="+", default=["xe", "scst"])
+    parser.add_argument("--batches", nargs="+", type=int, default=[])
+    options = parser.parse_args()
+    features = [("data.features", json.dumps(str(options.features)))]
+    found: dict[str, Any] = {}
+    xe = read_settings(CONFIGS / "teacher_xe.toml", features)
+    materials = find_materials(xe, CAPTIONERS)
+    for name in options.stages:
+        settings = read_settings(CONFIGS / f"teacher_{name}.toml", features)
+        for batch in [settings.run.batch, *options.batches]:
+            sized = replace(settings, run=replace(settings.run, batch=batch))
+            feed = Feed(
+                materials.store,
+                materials.targets,
+                batch=batch,
+                captions=sized.data.captions,
+                seed=1,
+                device="cuda",
+                keep="device",
+            )
+            key = name if batch == settings.run.batch else f"{name}, batch {batch}"
+            found[key] = measure(sized, materials, feed)
+            del feed
+            torch.cuda.empty_cache()
+    report = {
+        "command": f"python {shlex.join(sys.argv)}",
+        "machine": torch.cuda.get_device_name(),
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+        "peak_flops": PEAK,
+        "matmul_flops": matmul_flops(),
+        "parameters": sum(p.numel() for p in materials.model.parameters()),
+        "images": len(materials.targets),
+        "stages": found,
+    }
+    options.out.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,169 @@
+"""Training runs small enough for tests: a store whose features tell all that its captions say."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from accelerate import Accelerator
+
+from naic.captioners.families import CAPTIONERS, Family
+from naic.config import structure
+from naic.data.batches import Targets
+from naic.data.features import FeatureStore
+from naic.data.records import Record
+from naic.data.storewriter import ShardRows, StoreWriter
+from naic.learn.references import References
+from naic.learn.rewards import Rewards, make_rewards
+from naic.text import Vocabulary
+from naic.train.config import Settings
+from naic.train.engine import Engine, prepare_speed
+from naic.train.feed import Feed
+from naic.train.stages import Tools
+from tests.data.stores import NoImage
+
+COLOURS = ("red", "green", "blue")
+THINGS = ("dog", "cat", "bird")
+PLACES = ("grass", "sand", "snow")
+DIM = 9  # one number for each colour, thing and place
+LENGTH = 8
+IMAGES, VALIDATION = 40, 8
+MODEL = {
+    "width": 16,
+    "heads": 2,
+    "encoder_layers": 1,
+    "decoder_layers": 1,
+    "hidden": 32,
+    "dropout": 0.1,
+    "length": LENGTH,
+}
+CAPTIONER_OF = {
+    "teacher_xe": "causal",
+    "scst": "causal",
+    "student_xe": "parallel",
+    "cmal": "parallel",
+}
+
+
+def captions_of(number: int) -> tuple[str, ...]:
+    """Two of them, or three, so that images differ in how many they have."""
+    colour, thing, place = _seen(number)
+    texts = (
+        f"a {colour} {thing} on {place}.",
+        f"there is a {colour} {thing}.",
+        f"a {thing} sits on the {place}.",
+    )
+    return texts[: 3 if number % 4 == 0 else 2]
+
+
+def make_learnable_store(folder: Path, images: int = IMAGES) -> FeatureStore:
+    """A store of `images` images of the split "train" and some of "val"; all have 2 regions."""
+    count = images + VALIDATION
+    records = [
+        Record(str(i), NoImage(), captions_of(i), "train" if i < images else "val")
+        for i in range(count)
+    ]
+    settings: dict[str, Any] = {
+        "backbone": "b",
+        "pixels": 8,
+        "regions": 2,
+        "dim": DIM,
+        "dtype": "float16",
+    }
+    folder.mkdir(parents=True)
+    writer = StoreWriter(folder, records, settings, count)
+    features = np.concatenate([_features(i) for i in range(count)])
+    writer.write(0, ShardRows(list(range(count)), [2] * count, features), [])
+    return writer.finish()
+
+
+def make_settings(
+    store: Path,
+    out: Path,
+    stage: str = "teacher_xe",
+    *,
+    model: Mapping[str, Any] | None = None,
+    **tables: Any,
+) -> Settings:
+    """Settings of a run of seconds; `tables` are put over its own: run={"epochs": 2.0}."""
+    values: dict[str, Any] = {
+        "stage": stage,
+        "out": str(out),
+        "captioner": CAPTIONER_OF[stage],
+        "seed": 3,
+        "data": {"features": str(store), "more_than": 0, "captions": 2},
+        "model": {**MODEL, **(model or {})},
+        "schedule": {"learning_rate": 3e-3},
+        "optimiser": {"average": 0.8},
+        "engine": {"device": "cpu"},
+        "run": {"epochs": 2.0, "batch": 8, "log_every": 1},
+        "guard": {"fraction": 0.0},
+    }
+    for name, value in tables.items():
+        own = values.get(name)
+        values[name] = {**own, **value} if isinstance(own, dict) else value
+    return structure(values, Settings, "test")
+
+
+def make_vocabulary(store: FeatureStore) -> Vocabulary:
+    return Vocabulary.build([c for r in store.records for c in r.captions], more_than=0)
+
+
+def make_tools(
+    settings: Settings,
+    store: FeatureStore,
+    device: str = "cpu",
+    dtype: torch.dtype = torch.float32,
+) -> Tools:
+    """What the stages need; the same settings give the same weights."""
+    vocabulary = make_vocabulary(store)
+    family: Family = CAPTIONERS[settings.captioner]
+    config = structure(settings.model, family.config, "model")
+    torch.manual_seed(settings.seed)
+    model = family.build(config, store.dim, len(vocabulary)).to(device, dtype)
+    rewards: Rewards | None = None
+    if settings.stage in ("scst", "cmal"):
+        captions: Sequence[Sequence[str]] = [record.captions for record in store.records]
+        rewards = make_rewards(References.build(captions, vocabulary), device, form="torch")
+    return Tools(settings, family, model, rewards, prepare_speed(model, settings.engine))
+
+
+def make_feed(settings: Settings, store: FeatureStore, device: str = "cpu") -> Feed:
+    targets = Targets.build(store, settings.data.train, make_vocabulary(store), LENGTH)
+    return Feed(
+        store,
+        targets,
+        batch=settings.run.batch,
+        captions=settings.data.captions,
+        seed=settings.seed,
+        accumulate=settings.run.accumulate,
+        device=device,
+        keep=settings.data.keep,
+        fill=settings.xe.fill,
+    )
+
+
+def make_engine(
+    settings: Settings,
+    store: FeatureStore,
+    device: str = "cpu",
+    dtype: torch.dtype = torch.float32,
+) -> Engine:
+    """An engine before its first step."""
+    accelerator = Accelerator(cpu=device == "cpu")
+    tools = make_tools(settings, store, device, dtype)
+    return Engine(accelerator, tools, make_feed(settings, store, device))
+
+
+def _seen(number: int) -> tuple[str, str, str]:
+    return COLOURS[number % 3], THINGS[number // 3 % 3], PLACES[number // 9 % 3]
+
+
+def _features(number: int) -> np.ndarray[Any, np.dtype[np.float16]]:
+    """(2, DIM) ones for what is seen, a little disturbed, in both regions."""
+    random = np.random.default_rng(number)
+    features = random.normal(0, 0.1, (2, DIM))
+    for place, names in enumerate((COLOURS, THINGS, PLACES)):
+        features[:, 3 * place + names.index(_seen(number)[place])] += 1
+    return features.astype(np.float16)

@@ -1,0 +1,277 @@
+"""The settings of a run: what a file may say, and what is refused with its name."""
+
+import tomllib
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import nn
+
+from naic.captioners.families import CAPTIONERS, Family
+from naic.config import read_toml, structure, to_toml
+from naic.errors import ConfigError
+from naic.models.config import TransformerConfig
+from naic.train.config import Settings, check, model_config, read_settings
+from tests.train.runs import make_settings
+
+CONFIGS = sorted(
+    path
+    for path in (Path(__file__).parents[2] / "configs").rglob("*.toml")
+    if path.parent.name != "prepare"
+)
+PLAIN = 'stage = "teacher_xe"\ncaptioner = "causal"\nout = "o"\ndata = { features = "f" }\n'
+
+
+def read(folder: Path, text: str = PLAIN, *overrides: tuple[str, str]) -> Settings:
+    path = folder / "config.toml"
+    path.write_text(text)
+    return read_settings(path, overrides)
+
+
+def refusal(folder: Path, text: str, *overrides: tuple[str, str]) -> ConfigError:
+    with pytest.raises(ConfigError) as caught:
+        read(folder, text, *overrides)
+    return caught.value
+
+
+def test_there_are_configs_to_check() -> None:
+    assert {"teacher_xe.toml"} <= {path.name for path in CONFIGS}
+
+
+@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: f"{path.parent.name}/{path.stem}")
+def test_every_config_of_ours_is_read(path: Path) -> None:
+    settings = read_settings(path)
+    model_config(settings)
+    assert settings.stage in path.stem or path.stem.endswith(settings.stage)
+    for name, value in read_toml(path)["run"].items():
+        assert getattr(settings.run, name) == value
+
+
+def test_what_a_file_does_not_say_is_the_default(tmp_path: Path) -> None:
+    settings = read(tmp_path)
+    assert settings == Settings("teacher_xe", Path("o"), "causal", settings.data)
+    assert (settings.data.features, settings.data.train) == (Path("f"), ("train",))
+    assert model_config(settings) == TransformerConfig()
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("sede = 1", "sede"),
+        ("[run]\nepoch = 3", "epoch"),
+        ("[optimiser]\nclipp = 1.0", "clipp"),
+        ("[schedule]\nlearning_rat = 1e-3", "learning_rat"),
+        ("[model]\nwidht = 64", "widht"),
+    ],
+)
+def test_an_unknown_key_is_named(tmp_path: Path, line: str, told: str) -> None:
+    error = refusal(tmp_path, f"{PLAIN}{line}\n")
+    assert told in error.why
+    assert error.hint.startswith("Keys there are: ")
+
+
+def test_an_unknown_key_of_a_table_is_named_with_its_path(tmp_path: Path) -> None:
+    error = refusal(tmp_path, f"{PLAIN}[run]\nepoch = 3\n")
+    assert error.what == str(tmp_path / "config.toml")
+    assert f"{tmp_path / 'config.toml'}.run" in error.why
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("seed = 1.5", "expected int @ {}.seed"),
+        ("seed = true", "expected int @ {}.seed"),
+        ('[run]\nbatch = "8"', "expected int @ {}.run.batch"),
+        ('[engine]\ncompile = "false"', "expected bool @ {}.engine.compile"),
+        ("[validation]\nreport = 3", "expected tuple @ {}.validation.report"),
+        ("start = 3", "@ {}.start"),
+        ('[schedule]\nkind = "linear"', "@ {}.schedule.kind"),
+        ('[engine]\nprecision = "float16"', "@ {}.engine.precision"),
+    ],
+)
+def test_a_value_of_the_wrong_type_is_refused(tmp_path: Path, line: str, told: str) -> None:
+    why = refusal(tmp_path, f"{PLAIN}{line}\n").why
+    assert why.endswith(told.format(tmp_path / "config.toml"))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("data.captions", "0"),
+        ("data.more_than", "-1"),
+        ("seed", "-1"),
+        ("optimiser.beta1", "1.0"),
+        ("optimiser.beta2", "-0.1"),
+        ("optimiser.epsilon", "0.0"),
+        ("optimiser.clip", "-1.0"),
+        ("optimiser.clip", "nan"),
+        ("optimiser.average", "1.0"),
+        ("run.epochs", "0.0"),
+        ("run.epochs", "inf"),
+        ("run.batch", "0"),
+        ("run.accumulate", "0"),
+        ("run.log_every", "0"),
+        ("run.validate_every", "0.0"),
+        ("run.save_every", "-1.0"),
+        ("validation.beam", "0"),
+        ("validation.batch", "0"),
+        ("validation.limit", "-1"),
+        ("guard.fraction", "1.5"),
+        ("guard.from_epoch", "nan"),
+        ("xe.smoothing", "1.0"),
+    ],
+)
+def test_a_value_out_of_range_is_refused_by_its_name(tmp_path: Path, name: str, value: str) -> None:
+    assert refusal(tmp_path, PLAIN, (name, value)).what == name
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("schedule.learning_rate", "schedule.learning_rate: it is 0.0. It must be above 0."),
+        ("model.width", "model.width: 0 is below 1. Give at least 1."),
+    ],
+)
+def test_what_a_table_says_of_itself_is_told(tmp_path: Path, name: str, told: str) -> None:
+    assert refusal(tmp_path, PLAIN, (name, "0")).why.startswith(told)
+
+
+@pytest.mark.parametrize("text", ["[1, 0]", "[]"])
+def test_report_needs_beams(tmp_path: Path, text: str) -> None:
+    assert refusal(tmp_path, PLAIN, ("validation.report", text)).what == "validation.report"
+
+
+def test_splits(tmp_path: Path) -> None:
+    for name in ("data.train", "data.validation"):
+        assert refusal(tmp_path, PLAIN, (name, "[]")).what == name
+    error = refusal(tmp_path, PLAIN, ("data.train", '["train", "val"]'))
+    assert (error.what, error.why) == ("data.validation", "val is there for training too")
+
+
+@pytest.mark.parametrize(
+    ("stage", "table"),
+    [("teacher_xe", "scst"), ("student_xe", "cmal"), ("scst", "xe"), ("cmal", "xe")],
+)
+def test_a_table_that_the_stage_does_not_use_is_refused(
+    tmp_path: Path, stage: str, table: str
+) -> None:
+    text = PLAIN.replace("teacher_xe", stage)
+    error = refusal(tmp_path, f'start = "s"\n{text}[{table}]\n')
+    assert error.why == f"the stage {stage} does not use [{table}]"
+
+
+@pytest.mark.parametrize("stage", ["scst", "cmal"])
+def test_reinforcement_learning_needs_a_start(tmp_path: Path, stage: str) -> None:
+    text = PLAIN.replace("teacher_xe", stage)
+    assert refusal(tmp_path, text).what == "start"
+    assert read(tmp_path, text, ("start", "runs/a/best")).start == Path("runs/a/best")
+
+
+def test_leave_one_out_needs_others(tmp_path: Path) -> None:
+    text = 'start = "s"\n' + PLAIN.replace("teacher_xe", "scst")
+    assert refusal(tmp_path, text, ("scst.samples", "1")).what == "scst.samples"
+    found = read(tmp_path, text, ("scst.samples", "1"), ("scst.baseline", "greedy"))
+    assert (found.scst.samples, found.scst.baseline) == (1, "greedy")
+
+
+@pytest.mark.parametrize("missing", ["stage", "captioner", "out", "data"])
+def test_what_must_be_there(tmp_path: Path, missing: str) -> None:
+    lines = [line for line in PLAIN.splitlines() if not line.startswith(missing)]
+    assert refusal(tmp_path, "\n".join(lines)).why == f"there is no {missing}"
+
+
+def test_no_such_captioner_or_file(tmp_path: Path) -> None:
+    error = refusal(tmp_path, PLAIN, ("captioner", "causall"))
+    assert (error.what, error.hint) == ("captioner", "There are: causal, parallel.")
+    with pytest.raises(ConfigError, match="cannot be read"):
+        read_settings(tmp_path / "none.toml")
+    assert "no valid TOML" in refusal(tmp_path, "stage = ").why
+
+
+def test_overrides_of_every_kind(tmp_path: Path) -> None:
+    settings = read(
+        tmp_path,
+        PLAIN + "[run]\nbatch = 4\nepochs = 9\n",
+        ("run.epochs", "3"),
+        ("seed", "7"),
+        ("engine.compile", "true"),
+        ("data.train", '["train", "restval"]'),
+        ("validation.report", "[1, 3]"),
+        ("schedule.learning_rate", "1e-4"),
+        ("schedule.kind", "cosine"),
+        ("out", "runs/mine"),
+        ("data.vocabulary", '"v.json"'),
+        ("model.width", "64"),
+    )
+    assert (settings.run.epochs, settings.run.batch, settings.seed) == (3.0, 4, 7)
+    assert settings.engine.compile is True
+    assert settings.data.train == ("train", "restval")
+    assert settings.validation.report == (1, 3)
+    assert (settings.schedule.learning_rate, settings.schedule.kind) == (1e-4, "cosine")
+    assert (settings.out, settings.data.vocabulary) == (Path("runs/mine"), Path("v.json"))
+    assert model_config(settings).width == 64
+
+
+def test_an_override_through_what_is_no_table(tmp_path: Path) -> None:
+    error = refusal(tmp_path, PLAIN, ("stage.x", "1"))
+    assert (error.what, error.why) == ("--stage.x", "stage is no table")
+
+
+def test_overrides_may_bring_all_that_the_file_lacks(tmp_path: Path) -> None:
+    given = [("stage", "teacher_xe"), ("captioner", "causal"), ("out", "o")]
+    assert read(tmp_path, "", *given, ("data.features", "f")) == read(tmp_path)
+
+
+def test_a_captioner_of_the_callers_own(tmp_path: Path) -> None:
+    @dataclass(frozen=True)
+    class Size:
+        hidden: int = 3
+
+    def build(config: Size, features: int, words: int) -> nn.Module:
+        raise AssertionError
+
+    own = {**CAPTIONERS, "mine": Family(Size, build, lambda *_: pytest.fail("nobody asked"))}
+    path = tmp_path / "config.toml"
+    path.write_text(PLAIN.replace("causal", "mine") + "[model]\nhidden = 5\n")
+    settings = read_settings(path, captioners=own)
+    assert model_config(settings, own) == Size(5)
+    with pytest.raises(ConfigError, match="there is no captioner 'mine'"):
+        read_settings(path)
+
+
+def read_back(settings: Settings) -> Settings:
+    return structure(tomllib.loads(to_toml(settings)), Settings, "again")
+
+
+@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: f"{path.parent.name}/{path.stem}")
+def test_the_file_of_a_run_says_the_same_again(path: Path) -> None:
+    settings = read_settings(path)
+    assert read_back(settings) == settings
+
+
+@given(
+    st.text(), st.floats(1e-9, 1e3), st.integers(0, 2**63 - 1), st.booleans(), st.none() | st.text()
+)
+def test_any_settings_are_written_so_that_they_can_be_read(
+    name: str, number: float, seed: int, flag: bool, start: str | None
+) -> None:
+    values: dict[str, Any] = {"start": start} if start is not None else {}
+    settings = make_settings(Path("s"), Path("o"), optimiser={"clip": number}, **values)
+    settings = replace(
+        settings,
+        out=Path(name),
+        seed=seed,
+        engine=replace(settings.engine, compile=flag),
+        data=replace(settings.data, train=(name, "train")),
+    )
+    assert read_back(settings) == settings
+
+
+def test_check_looks_at_settings_from_anywhere() -> None:
+    settings = make_settings(Path("s"), Path("o"))
+    check(settings)
+    with pytest.raises(ConfigError, match=r"run\.batch"):
+        check(replace(settings, run=replace(settings.run, batch=0)))

@@ -1,0 +1,417 @@
+"""What each stage makes of a batch, against slow and simple ways to find the same."""
+
+import inspect
+import itertools
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.testing import assert_close
+
+from naic.captioners.families import CAPTIONERS
+from naic.decode.greedy import greedy
+from naic.decode.policy import NEVER, log_policy
+from naic.decode.said import spoken
+from naic.decode.sample import choose
+from naic.learn.references import References
+from naic.learn.rewards import Rewards, make_rewards
+from naic.models.captioner import Captioner
+from naic.text import PAD, PERIOD, UNK
+from naic.train import stages
+from naic.train.feed import Batch
+from naic.train.stages import STAGES, Tools
+from tests.models.small import images, small
+from tests.train.runs import CAPTIONER_OF, make_learnable_store, make_settings, make_vocabulary
+
+WORDS, LENGTH = 12, 6
+A, B, C = 4, 5, 6  # words
+
+
+class Table:
+    """Rewards by heart: what a sentence is worth, whatever the image."""
+
+    def __init__(self, worth: dict[tuple[int, ...], float]) -> None:
+        self.worth = worth
+
+    def score(self, words: Tensor, image_index: Tensor) -> Tensor:
+        assert len(words) == len(image_index)
+        return torch.tensor([self.of(row) for row in words.tolist()], dtype=torch.float64)
+
+    def counterfactual(self, words: Tensor, alternatives: Tensor, image_index: Tensor) -> Tensor:
+        outcomes = torch.empty(alternatives.shape, dtype=torch.float64)
+        for row, agent, choice in itertools.product(*map(range, alternatives.shape)):
+            changed = words[row].tolist()
+            changed[agent] = int(alternatives[row, agent, choice])
+            outcomes[row, agent, choice] = self.of(changed)
+        return outcomes
+
+    def judge(self, words: Tensor, alternatives: Tensor, image_index: Tensor) -> Any:
+        return self.score(words, image_index), self.counterfactual(words, alternatives, image_index)
+
+    def of(self, words: list[int]) -> float:
+        return self.worth[sentence(words)]
+
+
+class Policy(nn.Module):
+    """Agents that see nothing: their logits (1, 1, N, V) are all there is to learn."""
+
+    def __init__(self, length: int, words: int, seed: int = 0) -> None:
+        super().__init__()
+        generator = torch.Generator().manual_seed(seed)
+        logits = torch.randn(1, 1, length, words, generator=generator, dtype=torch.float64)
+        self.logits = nn.Parameter(logits)
+        self.length = length
+
+    def forward(self, features: Tensor, mask: Tensor | None, words: Tensor | None = None) -> Tensor:
+        return self.logits.expand(len(features), -1, -1, -1)
+
+
+def sentence(words: list[int]) -> tuple[int, ...]:
+    """Up to the first period and with it."""
+    return tuple(words[: words.index(PERIOD) + 1 if PERIOD in words else None])
+
+
+def make_batch(count: int = 2, *, words: Tensor | None = None, length: int = LENGTH) -> Batch:
+    """Images whose first caption ends early and whose second, of every other one, is not there."""
+    if words is None:
+        words = torch.full((count, 2, length), PAD)
+        for image in range(count):
+            words[image, 0, :3] = torch.tensor([A + image, UNK, PERIOD])
+            if image % 2 == 0:
+                words[image, 1] = torch.tensor([B, C, B, A, C, 9])  # cut off, without a period
+    total = torch.tensor(float((words != PAD).sum()))
+    rows = torch.arange(count)
+    return Batch(images(count), None, words, rows, total, torch.tensor(float(count)))
+
+
+def part_of(batch: Batch, own: slice) -> Batch:
+    """A part of a batch; it still knows how much the whole is."""
+    return batch._replace(
+        features=batch.features[own], words=batch.words[own], rows=batch.rows[own]
+    )
+
+
+def make_tools(
+    stage: str, model: nn.Module, rewards: Rewards | None = None, **tables: Any
+) -> Tools:
+    if not stage.endswith("_xe"):
+        tables["start"] = "s"
+    settings = make_settings(Path("store"), Path("out"), stage, **tables)
+    return Tools(settings, CAPTIONERS[CAPTIONER_OF[stage]], model, rewards)
+
+
+def saying(tools: Tools, words: Tensor) -> Tools:
+    """Tools whose samples are these (B, S, N)."""
+    return replace(tools, family=replace(tools.family, sample=lambda *_: words))
+
+
+def gradients(loss: Tensor, model: nn.Module) -> list[Tensor]:
+    return list(torch.autograd.grad(loss, list(model.parameters()), allow_unused=False))
+
+
+def by_hand(logits: Tensor, words: Tensor) -> float:
+    """The cross-entropy of (B, C, N, V) against (B, C, N), word by word."""
+    total = 0.0
+    for places in itertools.product(*map(range, words.shape)):
+        target = int(words[places])
+        if target != PAD:
+            scores = logits[places].tolist()
+            total += math.log(sum(map(math.exp, scores))) - scores[target]
+    return total
+
+
+def test_all_have_one_signature_and_log_their_loss() -> None:
+    signatures = {str(inspect.signature(step)) for step in STAGES.values()}
+    assert len(signatures) == 1
+    assert list(STAGES) == ["teacher_xe", "scst", "student_xe", "cmal"]
+
+
+def test_teacher_xe_is_the_mean_over_all_words() -> None:
+    model, batch = small(causal=True), make_batch(3)
+    loss, logs = STAGES["teacher_xe"](model, batch, make_tools("teacher_xe", model))
+    words = batch.words
+    expected = by_hand(model(batch.features, None, words), words) / int((words != PAD).sum())
+    assert float(loss.detach()) == pytest.approx(expected, rel=1e-6)
+    assert logs.keys() == {"loss"}
+    assert torch.equal(logs["loss"], loss.detach())
+    assert not logs["loss"].requires_grad
+
+
+@pytest.mark.parametrize("fill", [False, True])
+def test_student_xe_hears_no_words(fill: bool) -> None:
+    model, batch = small(causal=False), make_batch(3)
+    targets = batch.words.clone()
+    if fill:
+        for image, caption in itertools.product(range(3), range(2)):
+            if targets[image, caption, 0] != PAD:
+                targets[image, caption][targets[image, caption] == PAD] = PERIOD
+    batch = batch._replace(normaliser=torch.tensor(float((targets != PAD).sum())))
+    loss, _ = STAGES["student_xe"](model, batch, make_tools("student_xe", model, xe={"fill": fill}))
+    logits = model(batch.features, None).expand(-1, 2, -1, -1)
+    expected = by_hand(logits, targets) / float(batch.normaliser)
+    assert float(loss.detach()) == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.parametrize("stage", ["teacher_xe", "student_xe"])
+def test_smoothing_reaches_the_loss(stage: str) -> None:
+    model, batch = small(causal=stage == "teacher_xe"), make_batch()
+    plain, smooth = (
+        STAGES[stage](model, batch, make_tools(stage, model, xe={"smoothing": share}))[0]
+        for share in (0.0, 0.1)
+    )
+    logits = model(batch.features, None, batch.words).expand(-1, 2, -1, -1)
+    real = (batch.words != PAD)[..., None]
+    even = -(logits.log_softmax(-1).mean(-1, keepdim=True) * real).sum() / batch.normaliser
+    assert_close(smooth.double(), 0.9 * plain.double() + 0.1 * even, rtol=1e-6, atol=0)
+
+
+def test_what_is_no_word_counts_in_teacher_xe_but_not_in_scst() -> None:
+    model, batch = small(causal=True), make_batch()
+    said = torch.tensor([[[A, B, PERIOD, PAD, PAD, PAD], [C, A, B, A, B, C]]] * 2)
+    worth = {sentence(row): float(i) for i, row in enumerate(said[0].tolist())}
+    tools = saying(make_tools("scst", model, Table(worth), scst={"samples": 2}), said)
+    losses = []
+    for change in (0.0, 7.0):
+        with torch.no_grad():
+            model.decoder.output.bias[list(NEVER)] += change
+        losses.append(
+            [
+                float(STAGES[stage](model, batch, own)[0].detach())
+                for stage, own in (("teacher_xe", make_tools("teacher_xe", model)), ("scst", tools))
+            ]
+        )
+    assert losses[1][0] > losses[0][0] + 1  # UNK is said for once, the others never
+    assert losses[1][1] == pytest.approx(losses[0][1], rel=1e-12)
+
+
+def all_sentences(length: int) -> Iterator[tuple[int, ...]]:
+    """All that can be said with A, B and the period."""
+    for count in range(length):
+        for start in itertools.product((A, B), repeat=count):
+            yield (*start, PERIOD)
+    yield from itertools.product((A, B), repeat=length)
+
+
+def tiny_teacher() -> tuple[Captioner, Batch, dict[tuple[int, ...], float]]:
+    """A teacher that knows two words, for one image, and what its sentences are worth."""
+    model = small(causal=True, words=B + 1, length=3)
+    batch = make_batch(1, words=torch.full((1, 1, 3), PAD), length=3)
+    worth = {said: (i * 7 % 16) / 8 for i, said in enumerate(all_sentences(3))}
+    return model, batch, worth
+
+
+def padded(said: tuple[int, ...]) -> list[int]:
+    return [*said, *[PAD] * (3 - len(said))]
+
+
+def log_prob(model: Captioner, batch: Batch, said: tuple[int, ...]) -> Tensor:
+    words = torch.tensor([[padded(said)]])
+    log_probs = log_policy(model(batch.features, None, words))[0, 0]
+    return torch.stack([log_probs[i, word] for i, word in enumerate(said)]).sum()
+
+
+def expected_reward_gradient(
+    model: Captioner, batch: Batch, worth: dict[tuple[int, ...], float]
+) -> tuple[list[Tensor], dict[tuple[int, ...], float]]:
+    """Of minus the expected reward, and the chance of each sentence."""
+    chances = {said: log_prob(model, batch, said).exp() for said in worth}
+    total = torch.stack(list(chances.values())).detach().sum()
+    assert float(total) == pytest.approx(1, abs=1e-12)
+    expected = -torch.stack([chances[said] * worth[said] for said in worth]).sum()
+    return gradients(expected, model), {said: float(p.detach()) for said, p in chances.items()}
+
+
+def test_scst_with_leave_one_out_climbs_the_expected_reward() -> None:
+    """The mean over all pairs of samples is the very gradient of the expected reward."""
+    model, batch, worth = tiny_teacher()
+    wanted, chances = expected_reward_gradient(model, batch, worth)
+    tools = make_tools("scst", model, Table(worth), scst={"samples": 2})
+    found = [torch.zeros_like(part) for part in wanted]
+    for one, two in itertools.combinations(worth, 2):  # both orders give the same
+        own = saying(tools, torch.tensor([[padded(one), padded(two)]]))
+        loss, logs = STAGES["scst"](model, batch, own)
+        assert float(logs["reward"]) == (worth[one] + worth[two]) / 2
+        assert float(logs["baseline"]) == float(logs["reward"])
+        assert float(logs["words"]) == (len(one) + len(two)) / 2
+        if worth[one] != worth[two]:
+            for total, part in zip(found, gradients(loss, model), strict=True):
+                total += 2 * chances[one] * chances[two] * part
+    assert max(float(part.abs().max()) for part in wanted) > 1e-3
+    for one_part, other in zip(found, wanted, strict=True):
+        assert_close(one_part, other, rtol=0, atol=1e-10)
+
+
+def test_scst_with_the_greedy_baseline_climbs_it_too() -> None:
+    model, batch, worth = tiny_teacher()
+    wanted, chances = expected_reward_gradient(model, batch, worth)
+    settings = {"samples": 1, "baseline": "greedy"}
+    tools = make_tools("scst", model, Table(worth), scst=settings)
+    said = greedy(model, model.encode(batch.features)).words[0].tolist()
+    found = [torch.zeros_like(part) for part in wanted]
+    for one in worth:
+        loss, logs = STAGES["scst"](model, batch, saying(tools, torch.tensor([[padded(one)]])))
+        assert float(logs["baseline"]) == worth[sentence(said)]
+        for total, part in zip(found, gradients(loss, model), strict=True):
+            total += chances[one] * part
+    for one_part, other in zip(found, wanted, strict=True):
+        assert_close(one_part, other, rtol=0, atol=1e-10)
+
+
+def test_scst_scores_its_own_samples() -> None:
+    """Each sample for its image's row, and with nothing stubbed."""
+    model, batch = small(causal=True), make_batch(2)
+    seen: list[tuple[Tensor, Tensor]] = []
+
+    class Watching(Table):
+        def score(self, words: Tensor, image_index: Tensor) -> Tensor:
+            seen.append((words, image_index))
+            return (words == A).sum(1).double()
+
+    tools = make_tools("scst", model, Watching({}), scst={"samples": 3})
+    torch.manual_seed(5)
+    loss, logs = STAGES["scst"](model, batch._replace(rows=torch.tensor([8, 3])), tools)
+    torch.manual_seed(5)
+    sample = tools.family.sample
+    assert sample is not None
+    words = sample(model, batch.features, None, 3)
+    assert torch.equal(seen[0][0], words.flatten(0, 1))
+    assert seen[0][1].tolist() == [8, 8, 8, 3, 3, 3]
+    reward = (words == A).sum(2).double()
+    advantage = reward - (reward.sum(1, keepdim=True) - reward) / 2
+    picked = log_policy(model(batch.features, None, words)).gather(-1, words[..., None])[..., 0]
+    expected = -(picked.masked_fill(~spoken(words), 0) * advantage[..., None]).sum() / 6
+    assert_close(loss, expected, rtol=1e-6, atol=1e-9)
+    assert float(logs["reward"]) == pytest.approx(float(reward.mean()), rel=1e-6)
+
+
+def all_teams(length: int) -> list[tuple[int, ...]]:
+    return list(itertools.product((PERIOD, A, B), repeat=length))
+
+
+def test_cmal_climbs_the_expected_reward(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An agent's baseline does not depend on its own word, so the mean over all is unbiased."""
+    model = Policy(3, B + 1)
+    batch = make_batch(1, words=torch.full((1, 1, 3), PAD), length=3)
+    worth = {said: (i * 7 % 16) / 8 for i, said in enumerate(all_sentences(3))}
+    policy = log_policy(model.logits[0, 0])
+    chances = {
+        team: torch.stack([policy[i, word] for i, word in enumerate(team)]).sum().exp()
+        for team in all_teams(3)
+    }
+    expected = -sum(chances[team] * worth[sentence(list(team))] for team in chances)
+    assert isinstance(expected, Tensor)
+    (wanted,) = gradients(expected, model)
+    tools = make_tools("cmal", model, Table(worth), cmal={"topk": 2})
+    found = torch.zeros_like(wanted)
+    for team, chance in chances.items():
+        monkeypatch.setattr(stages, "choose", lambda _, team=team: torch.tensor([team]))
+        loss, logs = STAGES["cmal"](model, batch, tools)
+        found += chance.detach() * gradients(loss, model)[0]
+        assert float(logs["reward"]) == worth[sentence(list(team))]
+        assert float(logs["words"]) == len(sentence(list(team)))
+    assert_close(found, wanted, rtol=0, atol=1e-7)  # advantages are float32
+
+
+@pytest.fixture(scope="module")
+def rewards(tmp_path_factory: pytest.TempPathFactory) -> Rewards:
+    """Real ones, of real captions."""
+    store = make_learnable_store(tmp_path_factory.mktemp("stores") / "store", 12)
+    captions = [record.captions for record in store.records]
+    return make_rewards(References.build(captions, make_vocabulary(store)), "cpu", form="torch")
+
+
+@pytest.mark.parametrize("topk", [1, 2, 4])
+def test_cmal_gives_each_agent_its_own_advantage(
+    rewards: Rewards, topk: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, batch = Policy(LENGTH, 16, seed=topk), make_batch(3)
+    words = torch.tensor(
+        [[7, 4, 9, 10, 12, PERIOD], [4, 8, PERIOD, 9, 4, 5], [PERIOD, 7, 4, 5, 9, 10]]
+    )
+    monkeypatch.setattr(stages, "choose", lambda _: words)
+    tools = make_tools("cmal", model, rewards, cmal={"topk": topk})
+    loss, _ = STAGES["cmal"](model, batch, tools)
+    (found,) = gradients(loss, model)
+    policy = log_policy(model.logits.detach()[0, 0])
+    expected = torch.zeros_like(policy)
+    base = rewards.score(words, batch.rows)
+    for image, agent in itertools.product(range(3), range(LENGTH)):
+        likely = policy[agent].topk(topk)
+        share = likely.values.exp() / likely.values.exp().sum()
+        advantage = 0.0
+        for weight, word in zip(share.tolist(), likely.indices.tolist(), strict=True):
+            changed = words.clone()
+            changed[image, agent] = word
+            other = float(rewards.score(changed, batch.rows)[image])
+            advantage += weight * (float(base[image]) - other)
+        expected[agent] += advantage / 3 * policy[agent].exp()
+        expected[agent, words[image, agent]] -= advantage / 3
+    assert_close(found[0, 0], expected, rtol=0, atol=1e-6)
+    assert float(found.abs().max()) > 1e-3
+    assert torch.equal(found[0, 0, :, list(NEVER)], torch.zeros(LENGTH, len(NEVER)).double())
+
+
+def test_cmal_is_exactly_zero_where_nothing_changes(
+    rewards: Rewards, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After the period; and, with one alternative, where that is what was said."""
+    model = Policy(LENGTH, 16)
+    batch = make_batch(1)
+    words = torch.tensor([[7, 4, 8, PERIOD, 9, 10]])
+    monkeypatch.setattr(stages, "choose", lambda _: words)
+    loss, _ = STAGES["cmal"](model, batch, make_tools("cmal", model, rewards, cmal={"topk": 5}))
+    (found,) = gradients(loss, model)
+    assert (found[0, 0] != 0).any(-1).tolist() == [True] * 4 + [False] * 2
+    likeliest = log_policy(model.logits.detach())[0].argmax(-1)
+    monkeypatch.setattr(stages, "choose", lambda _: likeliest)
+    loss, logs = STAGES["cmal"](model, batch, make_tools("cmal", model, rewards, cmal={"topk": 1}))
+    (found,) = gradients(loss, model)
+    assert torch.equal(found, torch.zeros_like(found))
+    assert float(logs["advantage"]) == 0
+
+
+def test_cmal_says_what_the_policy_says(rewards: Rewards) -> None:
+    """Nothing stubbed: the words are drawn from the policy by the noise of the step."""
+    model, batch = Policy(LENGTH, 16), make_batch(2)
+    tools = make_tools("cmal", model, rewards)
+    torch.manual_seed(2)
+    _, logs = STAGES["cmal"](model, batch, tools)
+    torch.manual_seed(2)
+    words = choose(log_policy(model(batch.features, None)[:, 0].detach()))
+    assert float(logs["reward"]) == pytest.approx(float(rewards.score(words, batch.rows).mean()))
+    assert float(logs["words"]) == float(spoken(words).sum()) / 2
+
+
+@pytest.mark.parametrize("stage", STAGES)
+@pytest.mark.parametrize("baseline", ["loo", "greedy"])
+def test_parts_of_a_batch_add_up_to_the_whole(
+    stage: str, baseline: str, rewards: Rewards, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, batch = small(causal=CAPTIONER_OF[stage] == "causal"), make_batch(4)
+    tables = {"scst": {"samples": 2, "baseline": baseline}} if stage == "scst" else {}
+    tools = make_tools(stage, model, rewards if tables or stage == "cmal" else None, **tables)
+    # Chance must not differ between the two ways.
+    monkeypatch.setattr(stages, "choose", lambda log_probs: log_probs.topk(2).indices[..., 1])
+    said = torch.tensor([[[A, B, PERIOD, PAD, PAD, PAD], [7, A, 8, A, B, C]]])
+    drawn = torch.cat([said, said.flip(1), said.masked_fill(said == A, 9), said])
+
+    def run(own: slice) -> tuple[Tensor, dict[str, Tensor]]:
+        part = part_of(batch, own)
+        return STAGES[stage](model, part, saying(tools, drawn[own]))
+
+    whole, logs = run(slice(None))
+    parts = [run(slice(0, 1)), run(slice(1, 4))]
+    assert_close(parts[0][0] + parts[1][0], whole, rtol=1e-6, atol=1e-9)
+    assert logs.keys() == parts[0][1].keys()
+    for name, value in logs.items():
+        assert_close(parts[0][1][name] + parts[1][1][name], value, rtol=1e-6, atol=1e-7)
+    expected = gradients(whole, model)
+    found = [gradients(loss, model) for loss, _ in parts]
+    assert max(float(part.abs().max()) for part in expected) > 1e-4
+    for one, two, both in zip(*found, expected, strict=True):
+        assert_close(one + two, both, rtol=1e-5, atol=1e-8)
