@@ -115,9 +115,9 @@ def strike(attempt: Attempt, trial: int, aim: Aim, rng: random.Random) -> Kill |
                 time.sleep(aim.delay)
             _send(workers, signal.SIGSTOP)
             time.sleep(0.01)
-            phase = attempt.phase()
-            if aim.phase in (phase, "start-up"):  # which may be over sooner than it was
-                return _kill(attempt, workers, rng.choice(workers), trial, phase)
+            # A start-up may be over sooner than the first one was: then whatever comes after it.
+            if aim.phase in (attempt.phase(), "start-up"):
+                return _kill(attempt, workers, trial, rng)
             _send(workers, signal.SIGCONT)
         # Importing takes seconds, and needs the cores that we would spend on looking.
         early = aim.phase != "file" and attempt.phase() == "start-up"
@@ -132,23 +132,27 @@ def _due(attempt: Attempt, aim: Aim, began: float) -> bool:
     return attempt.phase() == aim.phase and attempt.step() >= aim.step
 
 
-def _kill(attempt: Attempt, workers: list[int], victim: int, trial: int, phase: str) -> Kill | None:
-    step = attempt.step()
+def _kill(attempt: Attempt, workers: list[int], trial: int, rng: random.Random) -> Kill | None:
+    """Kill one of the stopped workers; None when it had just ended by itself."""
+    phase, step, victim = attempt.phase(), attempt.step(), rng.choice(workers)
     began = time.monotonic()
     _send([victim], signal.SIGKILL)
+    if phase == "save" or rng.random() < 0.5:
+        # The other one gets no time to finish what it does, such as the save.
+        seconds_until(lambda: gone(victim), GONE_SECONDS)  # the launcher has seen it
+        time.sleep(0.1)
     _send(workers, signal.SIGCONT)
     code = attempt.process.wait(GONE_SECONDS)
     seconds_until(lambda: all(map(gone, workers)), GONE_SECONDS)
     seconds = time.monotonic() - began
-    if code == 0:  # the victim had just ended by itself
+    if code == 0:
         return None
     told = attempt.told()
     named = re.findall(r"^naic train: rank (\d+): was killed by SIGKILL", told, re.MULTILINE)
     assert code == 1, told
     assert len(named) == 1, told
     half_written = attempt.half_written()
-    # Process 0 writes. Had it been killed and nothing been left, this was not the phase.
-    assert half_written or phase != "save" or named != ["0"]
+    assert half_written or phase != "save"
     assert attempt.went_on(), "it began anew, although there was a checkpoint"
     return Kill(trial, phase, step, int(named[0]), half_written, round(seconds, 2))
 

@@ -11,11 +11,21 @@ def alive(token: str) -> list[int]:
 
     Tests put a path of their own into the arguments, so that no other process is meant.
     """
-    listed = subprocess.run(
-        ["ps", "-axww", "-o", "pid=,command="], capture_output=True, text=True, check=True
-    )
-    lines = [line.strip().partition(" ") for line in listed.stdout.splitlines()]
-    return [int(pid) for pid, _, command in lines if token in command]
+    return [pid for pid, _, command in _all() if token in command]
+
+
+def children(parent: int, token: str) -> list[int]:
+    """The processes that `parent` started and whose command line has `token`."""
+    return [pid for pid, started_by, command in _all() if started_by == parent and token in command]
+
+
+def gone(pid: int) -> bool:
+    """Whether there is no such process any more."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    return False
 
 
 def seconds_until(condition: Callable[[], bool], limit: float) -> float:
@@ -27,19 +37,9 @@ def seconds_until(condition: Callable[[], bool], limit: float) -> float:
     return time.monotonic() - began
 
 
-def children(parent: int, token: str) -> list[int]:
-    """The processes that `parent` started and whose command line has `token`."""
-    listed = subprocess.run(
-        ["ps", "-axww", "-o", "pid=,ppid=,command="], capture_output=True, text=True, check=True
-    )
+def _all() -> list[tuple[int, int, str]]:
+    """Pid, parent's pid and command line of every process."""
+    columns = ["-o", "pid=", "-o", "ppid=", "-o", "command="]
+    listed = subprocess.run(["ps", "-axww", *columns], capture_output=True, text=True, check=True)
     lines = [line.split(maxsplit=2) for line in listed.stdout.splitlines()]
-    return [int(line[0]) for line in lines if int(line[1]) == parent and token in line[-1]]
-
-
-def gone(pid: int) -> bool:
-    """Whether there is no such process any more."""
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return True
-    return False
+    return [(int(line[0]), int(line[1]), line[-1]) for line in lines]

@@ -1,6 +1,7 @@
 """Training runs small enough for tests: a store whose features tell all that its captions say."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from naic.text import Vocabulary
 from naic.train.config import Settings
 from naic.train.engine import Engine, prepare_speed
 from naic.train.feed import Feed
+from naic.train.loop import train
 from naic.train.stages import Tools
 from tests.data.stores import NoImage
 
@@ -29,6 +31,8 @@ PLACES = ("grass", "sand", "snow")
 DIM = 9  # one number for each colour, thing and place
 LENGTH = 8
 IMAGES, VALIDATION = 40, 8
+EPOCH = 5  # steps of the runs here: 8 images in each
+COMMAND = "naic train config.toml"
 MODEL = {
     "width": 16,
     "heads": 2,
@@ -83,17 +87,20 @@ def make_settings(
     out: Path,
     stage: str = "teacher_xe",
     *,
-    model: Mapping[str, Any] | None = None,
+    model: Mapping[str, Any] | None = MODEL,
     **tables: Any,
 ) -> Settings:
-    """Settings of a run of seconds; `tables` are put over its own: run={"epochs": 2.0}."""
+    """Settings of a run of seconds; `tables` are put over its own: run={"epochs": 2.0}.
+
+    `model` is put over MODEL; None leaves the sizes to the start model.
+    """
     values: dict[str, Any] = {
         "stage": stage,
         "out": str(out),
         "captioner": CAPTIONER_OF[stage],
         "seed": 3,
         "data": {"features": str(store), "more_than": 0, "captions": 2},
-        "model": {**MODEL, **(model or {})},
+        "model": {} if model is None else {**MODEL, **model},
         "schedule": {"learning_rate": 3e-3},
         "optimiser": {"average": 0.8},
         "engine": {"device": "cpu"},
@@ -104,6 +111,28 @@ def make_settings(
         own = values.get(name)
         values[name] = {**own, **value} if isinstance(own, dict) else value
     return structure(values, Settings, "test")
+
+
+def run_settings(
+    stage: str = "teacher_xe", *, out: str = "run", epochs: float = 2.0, **tables: Any
+) -> Settings:
+    """Settings of a run inside a folder beside those that `make_home` made."""
+    tables["run"] = {"epochs": epochs, **tables.get("run", {})}
+    if not stage.endswith("_xe"):
+        tables.setdefault("start", "../teacher/best")
+    return make_settings(Path("../store"), Path(out), stage, **tables)
+
+
+def make_home(folder: Path) -> Path:
+    """A folder with a store, and a teacher to start from."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    make_learnable_store(folder / "store")
+    settings = run_settings(out=str(folder / "teacher"), epochs=12.0)
+    features = replace(settings.data, features=folder / "store")
+    train(replace(settings, data=features), command=COMMAND)
+    torch.set_num_threads(threads)
+    return folder
 
 
 def make_vocabulary(store: FeatureStore) -> Vocabulary:

@@ -142,10 +142,17 @@ def test_averaged_puts_the_weights_back_whatever_happens(store: FeatureStore) ->
     engine = engine_of(store)
     engine.step(0, RATE)
     own, average = weights_of(engine), copies(engine.average)
-    with pytest.raises(KeyboardInterrupt), engine.averaged():
-        for inside, expected in zip(weights_of(engine), average, strict=True):
-            assert torch.equal(inside, expected)
-        raise KeyboardInterrupt
+    inside: list[Tensor] = []
+
+    def interrupted() -> None:
+        with engine.averaged():
+            inside.extend(weights_of(engine))
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    for there, expected in zip(inside, average, strict=True):
+        assert torch.equal(there, expected)
     for after, before in zip(weights_of(engine), own, strict=True):
         assert torch.equal(after, before)
     for after, before in zip(engine.average, average, strict=True):
@@ -273,15 +280,6 @@ def test_scst_learns(store: FeatureStore) -> None:
     engine = engine_of(store, "scst", scst={"samples": 8})
     rewards = [float(engine.step(number, 1e-2)["reward"]) for number in range(60)]
     assert sum(rewards[-10:]) > 2 * sum(rewards[:10])
-
-
-def test_mixed_precision_keeps_the_weights_whole(store: FeatureStore) -> None:
-    mixed = engine_of(store, engine={"precision": "bfloat16"}, model={"dropout": 0.0})
-    plain = engine_of(store, model={"dropout": 0.0})
-    loss, exact = (float(engine.step(0, RATE)["loss"]) for engine in (mixed, plain))
-    assert loss != exact
-    assert loss == pytest.approx(exact, rel=2e-2)
-    assert {t.dtype for t in everything(mixed).values()} == {torch.float32}
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from naic.models.layers import (
     FeedForward,
     SelfAttention,
     additive,
+    aligned_linear,
     linear,
     sinusoids,
 )
@@ -125,8 +126,7 @@ class Decoder(nn.Module):
             self.layers, memory.keys.unbind(0), memory.values.unbind(0), strict=True
         ):
             x = layer(x, keys, values, memory.mask, causal=self.causal)
-        logits: Tensor = self.output(self.norm(x))
-        return logits
+        return aligned_linear(self.norm(x), self.output)
 
     def _inputs(self, memory: Memory, words: Tensor | None) -> Tensor:
         """(B, C, N, D) what the first layer is given."""
@@ -167,8 +167,7 @@ class Decoder(nn.Module):
             assert isinstance(layer, DecoderLayer)
             keys, values, past = memory.keys[number], memory.values[number], cache.past[number]
             x = layer.step(x, keys, values, memory.mask, past, position, visible)
-        logits: Tensor = self.output(self.norm(x))
-        return logits
+        return aligned_linear(self.norm(x), self.output)
 
     def follow(self, cache: Cache, parents: Tensor, position: Tensor) -> Cache:
         """The cache when, after word `position`, sentence w goes on from sentence parents[b, w]."""

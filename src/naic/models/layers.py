@@ -24,6 +24,21 @@ def linear(inputs: int, outputs: int, blocks: int = 1) -> nn.Linear:
     return layer
 
 
+def aligned_linear(x: Tensor, layer: nn.Linear) -> Tensor:
+    """`layer(x)`, with rows that a GPU can write and read in whole pieces.
+
+    A vocabulary has an odd number of words; products with rows of such a length take slow paths
+    in half precision, so they get some more outputs, which are left out again.
+    """
+    spare = -layer.out_features % 64
+    if not x.is_cuda or not spare:
+        found: Tensor = layer(x)
+        return found
+    weight = F.pad(layer.weight, (0, 0, 0, spare))
+    bias = F.pad(layer.bias, (0, spare))
+    return F.linear(x, weight, bias)[..., : layer.out_features]
+
+
 def sinusoids(length: int, width: int) -> Tensor:
     """(length, width) the position codes of the Transformer: sines and cosines in turns."""
     places = torch.arange(length, dtype=torch.float64)[:, None]

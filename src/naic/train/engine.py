@@ -196,7 +196,8 @@ class _Graph:
         """Record a step; the steps that warm it up leave no trace."""
         engine = self._engine
         self._inputs = [_copy(draw) for draw in draws]
-        kept = [part.clone() for part in self._state()]
+        # Detached: a copy with a history would keep nodes of the gradient on the wrong stream.
+        kept = [part.detach().clone() for part in self._state()]
         fresh = not engine.optimiser.state
         noise = torch.cuda.get_rng_state()
         stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]

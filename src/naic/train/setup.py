@@ -106,6 +106,8 @@ def _open_run(materials: Materials, *, resume: bool) -> None:
         why = "there is a run in this folder"
         raise ConfigError(str(out), why, "Go on with --resume auto, or choose another --out.")
     _same_run(path, tomllib.loads(to_toml(materials.settings)))
+    remove_temporaries(out, CONFIG)
+    write_atomically(path, to_toml(materials.settings).encode())  # with more epochs, perhaps
     checkpoint.clean(out)
 
 
