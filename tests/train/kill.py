@@ -57,7 +57,7 @@ class Aim:
 
     phase: str
     step: int  # not before this one is logged
-    delay: float  # seconds: after the start for "start-up", else after the phase was seen
+    delay: float  # seconds: after the start for "start-up", else at most, after it was seen
 
 
 def trials(count: int, seed: int, folder: Path, kills: int = MOST_KILLS) -> dict[str, Any]:
@@ -82,7 +82,9 @@ def trials(count: int, seed: int, folder: Path, kills: int = MOST_KILLS) -> dict
         while done < planned:
             attempt = Attempt(home)
             last = STEPS * (done + 1) // (planned + 1)  # leaves room for the kills to come
-            aim = choose_aim(rng, attempt.begun_at, last, improved, ready, len(struck))
+            saves = sum(kill.phase == "save" for kill in struck)
+            owing = 3 * saves <= len(struck) + 3  # ahead, since a run at its end saves no more
+            aim = choose_aim(rng, attempt.begun_at, last, improved, ready, save=owing)
             hit = strike(attempt, trial, aim, rng)
             print(hit or f"trial {trial}: it ended before {aim}", flush=True)
             if hit:
@@ -112,7 +114,7 @@ def strike(attempt: Attempt, trial: int, aim: Aim, rng: random.Random) -> Kill |
         workers = workers or attempt.workers()
         if workers and _due(attempt, aim, began):
             if aim.phase != "start-up":
-                time.sleep(aim.delay)
+                time.sleep(rng.uniform(0, aim.delay))
             _send(workers, signal.SIGSTOP)
             time.sleep(0.01)
             # A start-up may be over sooner than the first one was: then whatever comes after it.
@@ -164,28 +166,27 @@ def _send(workers: list[int], number: signal.Signals) -> None:
 
 
 def choose_aim(
-    rng: random.Random, first: int, last: int, improved: list[int], ready: float, number: int
+    rng: random.Random, first: int, last: int, improved: list[int], ready: float, *, save: bool
 ) -> Aim:
     """A phase that is still to come after step `first`, and a step of it."""
     step = rng.randint(max(first, 0), max(first, last))
     phases = ["start-up", "file"]
     if first < STEPS:
-        phases += ["step", "validation"]
+        phases += ["step", "validation", "save"]
     if first < max(improved):
         phases += ["best"]
     if last > STEPS / 2:
         phases += ["report", "last file"]
-    phase = rng.choice(phases)
-    if number % 3 == 0 and first < STEPS:
-        phase = "save"
-    elif phase == "best":
+    phase = "save" if save and first < STEPS else rng.choice(phases)
+    if phase == "best":
         step = min(step, max(improved) - 1)
     elif phase == "file":
         step = 0  # the first to be written: settings, the log
     elif phase == "last file":
         phase, step = "file", STEPS  # captions, the report, the card
-    delay = {"start-up": ready, "step": 0.03, "validation": 0.03, "report": 0.1}.get(phase, 0.0)
-    return Aim(phase, step, rng.uniform(0, delay))
+    if phase == "start-up":
+        return Aim(phase, 0, rng.uniform(0, ready))
+    return Aim(phase, step, {"step": 0.03, "validation": 0.03, "report": 0.1}.get(phase, 0.0))
 
 
 def _unbroken(home: Path) -> tuple[float, float]:

@@ -1,11 +1,13 @@
 """Training runs small enough for tests: a store whose features tell all that its captions say."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 from accelerate import Accelerator
 
@@ -15,6 +17,7 @@ from naic.data.batches import Targets
 from naic.data.features import FeatureStore
 from naic.data.records import Record
 from naic.data.storewriter import ShardRows, StoreWriter
+from naic.errors import NaicError
 from naic.learn.references import References
 from naic.learn.rewards import Rewards, make_rewards
 from naic.text import Vocabulary
@@ -125,14 +128,43 @@ def run_settings(
 
 def make_home(folder: Path) -> Path:
     """A folder with a store, and a teacher to start from."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
     make_learnable_store(folder / "store")
     settings = run_settings(out=str(folder / "teacher"), epochs=12.0)
     features = replace(settings.data, features=folder / "store")
-    train(replace(settings, data=features), command=COMMAND)
-    torch.set_num_threads(threads)
+    with on_one_thread():
+        train(replace(settings, data=features), command=COMMAND)
     return folder
+
+
+def enter(home: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Go into a new folder beside links to what `make_home` made.
+
+    Runs in different folders are told the same names: what they write can be compared.
+    """
+    for name in ("store", "teacher"):
+        (folder / name).symlink_to(home / name)
+    for name in ("one", "two"):
+        (folder / name).mkdir()
+    monkeypatch.chdir(folder / "one")
+    return folder
+
+
+@contextmanager
+def on_one_thread() -> Iterator[None]:
+    """As the tests are: with two threads sums come out in another order, and other bits."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+
+
+def refused(error: type[NaicError], settings: Settings, *, resume: bool = False) -> NaicError:
+    """How a run that cannot be is refused."""
+    with pytest.raises(error) as caught:
+        train(settings, resume=resume)
+    return caught.value
 
 
 def make_vocabulary(store: FeatureStore) -> Vocabulary:

@@ -1,8 +1,9 @@
 """Whole runs: what they leave behind, how they go on, and what they refuse."""
 
 import json
+import math
 import shutil
-from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,19 +11,22 @@ import pytest
 import torch
 
 from naic.captioners.folder import load_model, read_weights
-from naic.config import read_toml, to_toml
+from naic.config import read_toml
 from naic.data.batches import read_features
 from naic.data.features import FeatureStore
 from naic.decode.decoding import Decoding
-from naic.errors import CheckpointError, ConfigError, DataError, NaicError, StoreError
+from naic.errors import CheckpointError, ConfigError, StoreError, TrainingError
 from naic.files import locked
 from naic.train import checkpoint
+from naic.train.config import read_settings, settings_toml
 from naic.train.engine import Engine
 from naic.train.loop import train
 from naic.train.report import Reporter
-from naic.train.runlog import RunLog, read_metrics
-from tests.train.runs import COMMAND, EPOCH, VALIDATION, make_home, run_settings
-from tests.train.sameness import content, differences
+from naic.train.runlog import read_metrics
+from naic.train.stages import Logs
+from naic.train.validate import Validation
+from tests.train.runs import COMMAND, EPOCH, VALIDATION, enter, make_home, refused, run_settings
+from tests.train.sameness import content
 
 RUN = Path("run")
 
@@ -34,13 +38,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(autouse=True)
 def here(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Runs in different folders are told the same names: what they write can be compared."""
-    for name in ("store", "teacher"):
-        (tmp_path / name).symlink_to(home / name)
-    for name in ("one", "two"):
-        (tmp_path / name).mkdir()
-    monkeypatch.chdir(tmp_path / "one")
-    return tmp_path
+    return enter(home, tmp_path, monkeypatch)
 
 
 def files(folder: Path) -> set[str]:
@@ -64,22 +62,41 @@ def test_a_run_leaves_what_is_documented(here: Path) -> None:
     }
     assert (RUN / "best").readlink() == Path(best)
     assert len(list((RUN / "tensorboard").iterdir())) == 1
-    assert json.loads((RUN / "report.json").read_text()) == report
+    assert json.loads((RUN / "report.json").read_text()) == json.loads(json.dumps(report))
     assert (report["stage"], report["steps"], report["command"]) == ("teacher_xe", 10, COMMAND)
     assert [row["beam"] for row in report["scores"]] == [1, 2]
-    assert (RUN / "config.toml").read_text() == to_toml(run_settings(validation={"report": [1, 2]}))
+    chosen = read_settings(RUN / "config.toml")
+    assert (chosen.validation.report, chosen.run.epochs) == ((1, 2), 2.0)
+    assert settings_toml(chosen) == (RUN / "config.toml").read_text() == report["config"]
     card = (RUN / "best" / "README.md").read_text()
     assert f"| cider | {report['scores'][1]['cider']:.4f} | val, 8 images, beam 2" in card
     assert COMMAND in card
     assert str(here) not in card
 
 
+def validated(run: Path) -> list[int]:
+    return [int(line["step"]) for line in read_metrics(run) if "cider" in line]
+
+
+@pytest.mark.parametrize(
+    ("every", "steps"),
+    [
+        (0.5, [2, 5, 7, 10]),  # an epoch has 5 steps; the nearest one to each half
+        (0.05, list(range(1, 11))),  # more often than there are steps
+        (0.7, [3, 7, 10]),
+        (9.0, [10]),
+    ],
+)
+def test_validations_keep_to_the_epochs(here: Path, every: float, steps: list[int]) -> None:
+    train(run_settings(run={"validate_every": every}))
+    assert validated(RUN) == steps
+
+
 def test_the_log(here: Path) -> None:
     train(run_settings(run={"validate_every": 0.6, "log_every": 4}))
     lines = read_metrics(RUN)
     logged = [line["step"] for line in lines if "loss" in line]
-    validated = [line["step"] for line in lines if "cider" in line]
-    assert validated == [3, 6, 9, 10]  # each so many steps, and the last one
+    assert validated(RUN) == [3, 6, 9, 10]  # each so many steps, and the last one
     assert logged == [3, 4, 5, 6, 8, 9, 10]  # beside every fourth: where a checkpoint may be
     assert logged == [int(float(line["epoch"]) * EPOCH + 0.5) for line in lines if "loss" in line]
     assert all(line["learning_rate"] == 3e-3 for line in lines if "loss" in line)
@@ -127,142 +144,12 @@ def test_fewer_images_to_validate(here: Path) -> None:
     assert len(json.loads((RUN / "captions" / "val-beam1.json").read_text())) == 3
 
 
-class Killed(BaseException):
-    """Nothing catches it, as nothing catches a SIGKILL."""
-
-
-def dying(what: Callable[..., Any], call: int, *, after: bool = False) -> Callable[..., Any]:
-    """`what`, whose `call`-th call is the last, before it did its work or after."""
-    calls = 0
-
-    def stand_in(*arguments: Any, **named: Any) -> Any:
-        nonlocal calls
-        calls += 1
-        if calls == call and not after:
-            raise Killed
-        result = what(*arguments, **named)
-        if calls == call:
-            raise Killed
-        return result
-
-    return stand_in
-
-
-def broken_off(
-    where: tuple[Any, str], call: int, settings: Any, *, after: bool = False, resume: bool = False
-) -> None:
-    """A run that ends in the middle."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(*where, dying(getattr(*where), call, after=after))
-        with pytest.raises(Killed):
-            train(settings, command=COMMAND, resume=resume)
-
-
-STEP, SAVE, KEEP = (Engine, "step"), (checkpoint, "save"), (checkpoint, "keep_best")
-VALIDATE, WRITE = (Reporter, "validate"), (Reporter, "write")
-
-
-@pytest.mark.parametrize(
-    ("where", "call", "after"),
-    [
-        (STEP, 3, False),  # before there is a checkpoint
-        (STEP, 12, False),  # in the middle of an epoch
-        (STEP, EPOCH + 1, False),  # right after a checkpoint
-        (VALIDATE, 2, False),
-        (VALIDATE, 2, True),
-        (KEEP, 1, True),  # there is a best model of a step that the run comes to again
-        (SAVE, 2, False),
-        (SAVE, 2, True),
-        (WRITE, 1, False),
-        (WRITE, 1, True),
-        ((RunLog, "sync"), 2, False),
-    ],
-    ids=lambda value: value[1] if isinstance(value, tuple) else str(value),
-)
-def test_a_broken_run_ends_like_the_unbroken_one(
-    here: Path, where: tuple[Any, str], call: int, after: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    chosen = run_settings(epochs=3.0, validation={"report": [1, 2]})
-    expected = train(chosen, command=COMMAND)
-    monkeypatch.chdir(here / "two")
-    broken_off(where, call, chosen, after=after)
-    found = train(chosen, command=COMMAND, resume=True)
-    assert differences(here / "one" / "run", here / "two" / "run") == []
-    assert {**found, "seconds": 0} == {**expected, "seconds": 0}
-
-
-@pytest.mark.parametrize("stage", ["scst", "student_xe", "cmal"])
-def test_so_does_every_stage(here: Path, stage: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    chosen = run_settings(stage, start="../teacher/best")
-    train(chosen, command=COMMAND)
-    monkeypatch.chdir(here / "two")
-    broken_off(STEP, 2, chosen)  # after the start model was validated
-    broken_off(STEP, 8, chosen, resume=True)
-    train(chosen, command=COMMAND, resume=True)
-    assert differences(here / "one" / "run", here / "two" / "run") == []
-
-
-def test_resuming_what_is_finished_changes_nothing(here: Path) -> None:
-    chosen = run_settings()
-    report = train(chosen, command=COMMAND)
-    before = content(RUN)
-    assert train(chosen, command=COMMAND, resume=True) == report
-    assert content(RUN) == before
-
-
-def test_resume_auto_begins_where_there_is_nothing(
-    here: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    train(run_settings(epochs=1.0))
-    monkeypatch.chdir(here / "two")
-    train(run_settings(epochs=1.0), resume=True)
-    assert differences(here / "one" / "run", here / "two" / "run") == []
-
-
-def test_epochs_may_be_raised(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    train(run_settings(epochs=3.0), command=COMMAND)
-    monkeypatch.chdir(here / "two")
-    train(run_settings(epochs=2.0), command=COMMAND)
-    report = train(run_settings(epochs=3.0), command=COMMAND, resume=True)
-    assert report["steps"] == 3 * EPOCH
-    assert differences(here / "one" / "run", here / "two" / "run") == []
-
-
-@pytest.mark.parametrize(
-    ("name", "tables"),
-    [
-        ("seed", {"seed": 4}),
-        ("run.batch", {"run": {"batch": 4}}),
-        ("run.accumulate", {"run": {"accumulate": 2}}),
-        ("schedule.learning_rate", {"schedule": {"learning_rate": 1e-3}}),
-        ("optimiser.average", {"optimiser": {"average": 0.0}}),
-        ("model.dropout", {"model": {"dropout": 0.0}}),
-        ("data.captions", {"data": {"captions": 1}}),
-        ("start", {"start": "../teacher/best"}),
-        ("validation.limit", {"validation": {"limit": 2}}),
-    ],
-)
-def test_another_run_is_not_gone_on_with(here: Path, name: str, tables: dict[str, Any]) -> None:
-    train(run_settings(epochs=1.0))
-    before = content(RUN)
-    with pytest.raises(ConfigError) as caught:
-        train(run_settings(epochs=1.0, **tables), resume=True)
-    assert caught.value.what == name
-    assert content(RUN) == before
-
-
-def refused(error: type[NaicError], settings: Any, *, resume: bool = False) -> NaicError:
-    with pytest.raises(error) as caught:
-        train(settings, resume=resume)
-    return caught.value
-
-
 def test_a_run_is_not_begun_over_another(here: Path) -> None:
     train(run_settings(epochs=1.0))
-    before = content(RUN)
+    before = content(RUN.resolve())
     error = refused(ConfigError, run_settings(epochs=1.0))
     assert "--resume auto" in error.hint
-    assert content(RUN) == before
+    assert content(RUN.resolve()) == before
 
 
 def test_a_folder_in_use_is_refused(here: Path) -> None:
@@ -288,34 +175,6 @@ def test_a_model_folder_is_no_run(here: Path) -> None:
     assert files(RUN) == before
 
 
-def test_a_run_that_died_while_it_began_is_begun_again(
-    here: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    train(run_settings(epochs=1.0))
-    monkeypatch.chdir(here / "two")
-    RUN.mkdir()
-    (RUN / "vocab.json").write_text("of other settings, or of half a run")
-    (RUN / "config.toml.12-34.part").write_text("stage =")
-    train(run_settings(epochs=1.0), resume=True)
-    assert differences(here / "one" / "run", here / "two" / "run") == []
-
-
-def test_settings_that_cannot_be_read_again(here: Path) -> None:
-    train(run_settings(epochs=1.0))
-    (RUN / "config.toml").write_text("stage = ")
-    assert refused(CheckpointError, run_settings(epochs=1.0), resume=True).what.endswith(
-        "config.toml"
-    )
-
-
-def test_a_damaged_checkpoint_is_refused_and_nothing_is_lost(here: Path) -> None:
-    train(run_settings())
-    (RUN / "checkpoints" / "step-00000010" / "model.safetensors").write_bytes(b"")
-    error = refused(CheckpointError, run_settings(epochs=3.0), resume=True)
-    assert "step-00000005, which is whole" in error.hint
-    assert len(read_metrics(RUN)) == 2 * EPOCH + 2
-
-
 def test_the_start_model_is_reported_and_validated_first(
     here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -335,7 +194,7 @@ def test_a_start_model_is_taken_over_whole(here: Path) -> None:
     teacher = load_model(Path("../teacher/best"))
     assert (RUN / "vocab.json").read_bytes() == Path("../teacher/vocab.json").read_bytes()
     assert read_toml(RUN / "config.toml")["model"]["width"] == teacher.settings.model.width
-    # One step with a tiny learning rate leaves the model where it was.
+    # A single step moves no weight by much more than the learning rate.
     best = load_model(RUN / "best")
     for name, value in teacher.model.state_dict().items():
         assert torch.allclose(best.model.state_dict()[name], value, atol=1e-2), name
@@ -348,7 +207,7 @@ def test_a_start_model_of_another_kind_is_refused(here: Path) -> None:
     (folder / "config.toml").write_text(text.replace("features = 9", "features = 10"))
     refused(CheckpointError, run_settings("scst", start=str(folder)))
     refused(CheckpointError, run_settings("scst", start="../nowhere"))
-    train(run_settings(epochs=0.1, data={"more_than": 9}))  # a vocabulary with fewer words
+    train(run_settings(epochs=0.1, data={"more_than": 20}))  # a vocabulary with fewer words
     own = {"vocabulary": "run/vocab.json"}
     error = refused(ConfigError, run_settings("scst", out="other", data=own))
     assert error.what == "data.vocabulary"
@@ -362,10 +221,72 @@ def test_splits_that_are_not_there(here: Path) -> None:
 def test_a_batch_that_cannot_be_shared_out(here: Path) -> None:
     error = refused(ConfigError, run_settings(run={"batch": 8, "accumulate": 3}))
     assert "batch" in error.what
+    assert files(RUN) == set()  # nothing that would stand in the way of the next try
+    train(run_settings(epochs=1.0))
 
 
 def test_no_such_store(here: Path) -> None:
     refused(StoreError, run_settings(data={"features": "../nowhere"}))
     (here / "one" / "file").write_text("")
     refused(StoreError, run_settings(out="file"))
-    refused((StoreError, DataError)[0], run_settings(out="file/run"))
+    refused(StoreError, run_settings(out="file/run"))
+
+
+def logging(monkeypatch: pytest.MonkeyPatch, name: str, values: dict[int, float]) -> None:
+    """From now on engines say that of these steps, and 1 of the others."""
+    step = Engine.step
+
+    def said(engine: Engine, number: int, rate: float) -> Logs:
+        return {**step(engine, number, rate), name: torch.tensor(values.get(number, 1.0))}
+
+    monkeypatch.setattr(Engine, "step", said)
+
+
+def stopped(settings: Any) -> str:
+    with pytest.raises(TrainingError) as caught:
+        train(settings, command=COMMAND)
+    assert "The best weights are in run/best." in caught.value.hint
+    assert "schedule.learning_rate" in caught.value.hint
+    best = load_model(RUN / "best")
+    assert all(bool(value.isfinite().all()) for value in best.model.state_dict().values())
+    assert not (RUN / "report.json").exists()
+    with locked(RUN):  # it has let go of the folder
+        return f"{caught.value.what}: {caught.value.why}"
+
+
+def test_a_loss_that_is_no_number_stops_the_run(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    logging(monkeypatch, "loss", {EPOCH + 2: math.nan})
+    assert stopped(run_settings()) == f"step {EPOCH + 3}: loss is not a finite number any more"
+    assert checkpoint.latest(RUN) == RUN / "checkpoints" / "step-00000005"
+    assert read_metrics(RUN)[-1]["loss"] == "nan"
+
+
+def test_no_checkpoint_is_saved_of_what_is_no_number(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    logging(monkeypatch, "loss", {2 * EPOCH - 1: math.nan})
+    stopped(run_settings())
+    assert checkpoint.latest(RUN) == RUN / "checkpoints" / "step-00000005"
+
+
+def test_a_reward_that_collapses_stops_the_run(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    logging(monkeypatch, "reward", {3: 0.51, 7: 0.49})
+    told = stopped(run_settings("scst", guard={"fraction": 0.5}))
+    assert told == "step 8: the reward collapsed from 1.000 to 0.490"
+
+
+def test_captions_that_collapse_stop_the_run(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The best model is that of the best validation, not the last."""
+    ciders = iter([0.4, 0.9, 0.5, 0.4])
+    validate = Reporter.validate
+
+    def said(reporter: Reporter, decoding: Decoding) -> Validation:
+        return replace(validate(reporter, decoding), cider=next(ciders))
+
+    monkeypatch.setattr(Reporter, "validate", said)
+    told = stopped(run_settings(epochs=9.0, guard={"fraction": 0.5}))
+    assert told == "step 20: CIDEr fell from 0.900 at step 10 to 0.400"
+    assert (RUN / "best").readlink() == Path("models/step-00000010")
+    assert [path.name for path in (RUN / "models").iterdir()] == ["step-00000010"]

@@ -2,12 +2,12 @@
 
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal
 
 from naic.captioners.families import CAPTIONERS, Family
-from naic.config import read_toml, structure
+from naic.config import read_toml, structure, to_toml
 from naic.errors import ConfigError
 from naic.learn.schedules import Schedule
 
@@ -238,6 +238,13 @@ def model_config(settings: Settings, captioners: Mapping[str, Family] = CAPTIONE
             "captioner", f"there is no captioner {settings.captioner!r}", f"There are: {known}."
         )
     return structure(settings.model, captioners[settings.captioner].config, "[model]")
+
+
+def settings_toml(settings: Settings) -> str:
+    """All settings, defaults included, as a file that `read_settings` reads."""
+    others = {*_TABLE_OF.values()} - {_TABLE_OF[settings.stage]}
+    names = [field.name for field in fields(settings) if field.name not in others]
+    return to_toml({name: getattr(settings, name) for name in names})
 
 
 def check(settings: Settings) -> None:

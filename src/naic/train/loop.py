@@ -1,6 +1,5 @@
 """The training loop. It knows neither which stage it runs, nor which captioner."""
 
-import math
 import time
 from collections.abc import Mapping
 from contextlib import nullcontext
@@ -55,10 +54,7 @@ class Run:
         self.machinery = machinery
         self.engine = machinery.engine
         self.main = machinery.accelerator.is_main_process
-        images = len(machinery.materials.targets)
-        self.total = math.ceil(settings.run.epochs * images / settings.run.batch)
-        self.validate_every = _steps(settings.run.validate_every, images, settings.run.batch)
-        self.save_every = _steps(settings.run.save_every, images, settings.run.batch)
+        self.total = machinery.materials.steps
         self.guard = Guard(settings)
         self.seconds = 0.0
         if machinery.state:
@@ -84,8 +80,8 @@ class Run:
                 rate = learning_rate(self.settings.schedule, step, epoch)
                 window.add(self.engine.step(step, rate))
                 done = step + 1
-                validating = done % self.validate_every == 0 or done == self.total
-                saving = done % self.save_every == 0 or done == self.total
+                validating = self._due(done, self.settings.run.validate_every)
+                saving = self._due(done, self.settings.run.save_every)
                 if done % self.settings.run.log_every == 0 or validating or saving:
                     self._log(done, rate, window)
                 if validating:
@@ -94,6 +90,11 @@ class Run:
                     self._save(done)
                 if validating or saving:
                     window.restart()
+
+    def _due(self, done: int, every: float) -> bool:
+        """Whether `done` is the step nearest to a multiple of `every` epochs, or the last one."""
+        steps = every * len(self.machinery.materials.targets) / self.settings.run.batch
+        return int((done + 0.5) / steps) > int((done - 0.5) / steps) or done == self.total
 
     def _log(self, done: int, rate: float, window: "Window") -> None:
         epoch = self.machinery.feed.epoch(done)
@@ -172,7 +173,3 @@ class Window:
     def restart(self) -> None:
         """Time that was no step's is not counted."""
         self._began = time.monotonic()
-
-
-def _steps(epochs: float, images: int, batch: int) -> int:
-    return max(1, round(epochs * images / batch))

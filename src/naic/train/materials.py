@@ -26,7 +26,7 @@ class Materials:
     """What was found.
 
     Attributes:
-        settings: the run's, with the start model's `[model]` where the file had none.
+        settings: the run's, with `[model]` in full: the start model's where the file had none.
         start: for people: what was taken from the start model; empty without one.
         config: `[model]` as the family's own dataclass.
     """
@@ -40,6 +40,12 @@ class Materials:
     config: Any
     model: nn.Module
     start: str
+
+    @property
+    def steps(self) -> int:
+        """How many steps the run has in all."""
+        run = self.settings.run
+        return max(1, round(run.epochs * len(self.targets) / run.batch))
 
     @property
     def model_settings(self) -> ModelSettings:
@@ -67,6 +73,7 @@ def find_materials(settings: Settings, captioners: Mapping[str, Family]) -> Mate
             why = f"it takes features of size {begun.settings.features}, the store has {store.dim}"
             raise ConfigError("start", why, "Prepare the features with the start model's backbone.")
     config = model_config(settings, captioners)
+    settings = replace(settings, model=asdict(config))
     vocabulary = _vocabulary(settings, store, None if begun is None else begun.vocabulary)
     torch.manual_seed(settings.seed)
     family = captioners[settings.captioner]

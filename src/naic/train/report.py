@@ -1,7 +1,6 @@
 """How good a run's captions are: during the run, and at its end, with the best weights."""
 
 import json
-import math
 import platform
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -10,12 +9,12 @@ from typing import Any
 import torch
 
 from naic import __version__
-from naic.captioners.folder import WEIGHTS, read_weights
-from naic.config import to_toml
+from naic.captioners.folder import CARD, WEIGHTS, read_weights
 from naic.decode.decoding import Decoding
-from naic.files import write_atomically
+from naic.files import remove_temporaries, write_atomically
 from naic.train import checkpoint
 from naic.train.card import Score, model_card, sign_data
+from naic.train.config import settings_toml
 from naic.train.guard import Guard
 from naic.train.setup import Machinery
 from naic.train.validate import Validation, Validator
@@ -83,9 +82,10 @@ class Reporter:
                 self._write_captions(found, beam)
         report = self._report(guard, seconds, rows)
         if accelerator.is_main_process:
+            remove_temporaries(out, REPORT)  # a killed run's
+            remove_temporaries(out / checkpoint.BEST, CARD)
             write_atomically(out / REPORT, f"{json.dumps(report, indent=1)}\n".encode())
-            card = out / checkpoint.BEST / "README.md"
-            write_atomically(card, self._card(scores).encode())
+            write_atomically(out / checkpoint.BEST / CARD, self._card(scores).encode())
         accelerator.wait_for_everyone()
         return report
 
@@ -93,6 +93,7 @@ class Reporter:
         """In the layout of COCO's results files, which `naic evaluate` reads."""
         folder = self.settings.out / CAPTIONS
         folder.mkdir(exist_ok=True)
+        remove_temporaries(folder, "*")
         rows = [
             {"image_id": int(name) if name.isdecimal() else name, "caption": caption}
             for name, caption in found.captions.items()
@@ -106,15 +107,13 @@ class Reporter:
             "stage": self.settings.stage,
             "captioner": self.settings.captioner,
             "command": self._command,
-            "config": to_toml(self.settings),
+            "config": settings_toml(self.settings),
             "data": asdict(self._data),
             "validation_images": len(materials.validation),
             "vocabulary": materials.vocabulary.fingerprint,
             "parameters": self._parameters(),
             "best_step": guard.best_step,
-            "steps": math.ceil(
-                self.settings.run.epochs * len(materials.targets) / self.settings.run.batch
-            ),
+            "steps": materials.steps,
             "seconds": seconds,
             "device": _device_name(self._machinery.accelerator.device),
             "processes": self._machinery.accelerator.num_processes,
@@ -137,7 +136,7 @@ class Reporter:
             title=f"{self.settings.captioner} captioner, {self.settings.stage}",
             summary=f"An image captioner for features of {materials.store.index['backbone']}.",
             command=self._command,
-            config=to_toml(self.settings),
+            config=settings_toml(self.settings),
             data=self._data,
             vocabulary=materials.vocabulary,
             parameters=self._parameters(),

@@ -13,14 +13,13 @@ from accelerate.utils import InitProcessGroupKwargs, broadcast_object_list
 
 from naic.backbones.load import choose_device
 from naic.captioners.families import Family
-from naic.config import to_toml
 from naic.errors import CheckpointError, ConfigError, StoreError
 from naic.files import locked, remove_temporaries, write_atomically
 from naic.learn.references import References
 from naic.learn.rewards import Mix, Rewards, make_rewards
 from naic.train import checkpoint
 from naic.train.checkpoint import Snapshot
-from naic.train.config import Settings
+from naic.train.config import Settings, settings_toml
 from naic.train.engine import Engine, check_engine, prepare_speed
 from naic.train.feed import Feed
 from naic.train.materials import CONFIG, VOCABULARY, Materials, find_materials
@@ -57,7 +56,7 @@ def set_up(
             stack.enter_context(locked(settings.out))
         materials = find_materials(settings, captioners)
         if accelerator.is_main_process:
-            _open_run(materials, resume=resume)
+            check_folder(materials, resume=resume)
         feed = _feed(materials, accelerator)
         stack.callback(feed.close)
         materials.model.to(accelerator.device)
@@ -69,6 +68,8 @@ def set_up(
             prepare_speed(materials.model, settings.engine),
         )
         engine = Engine(accelerator, tools, feed)
+        if accelerator.is_main_process:
+            _open_run(materials)
         step, state = _restore(engine, settings.out, accelerator)
         yield Machinery(accelerator, materials, engine, feed, step, state)
 
@@ -87,27 +88,34 @@ def _make_folder(out: Path) -> None:
         raise StoreError(str(out), why, "Choose another --out.") from error
 
 
-def _open_run(materials: Materials, *, resume: bool) -> None:
-    """Begin a run in its folder, or make sure that it is this very run that goes on."""
+def check_folder(materials: Materials, *, resume: bool) -> None:
+    """Refuse a folder of something else, or of another run than the one that shall go on."""
     out = materials.settings.out
     path = out / CONFIG
     if not path.exists():
         # A run that was killed while it began may have left its vocabulary, whole or in part.
-        remove_temporaries(out, VOCABULARY, CONFIG)
-        strangers = sorted(p.name for p in out.iterdir() if p.name != VOCABULARY)
+        own = (VOCABULARY, f"{CONFIG}.")
+        strangers = sorted(p.name for p in out.glob("*") if not p.name.startswith(own))
         if strangers:
             why = f"the folder is not empty ({', '.join(strangers[:3])}) and holds no run"
             raise StoreError(str(out), why, "Choose another --out.")
-        materials.vocabulary.save(out / VOCABULARY)
-        # The settings come last: where they are, all that a run needs to begin is there.
-        write_atomically(path, to_toml(materials.settings).encode())
         return
     if not resume:
         why = "there is a run in this folder"
         raise ConfigError(str(out), why, "Go on with --resume auto, or choose another --out.")
-    _same_run(path, tomllib.loads(to_toml(materials.settings)))
-    remove_temporaries(out, CONFIG)
-    write_atomically(path, to_toml(materials.settings).encode())  # with more epochs, perhaps
+    _same_run(path, tomllib.loads(settings_toml(materials.settings)))
+
+
+def _open_run(materials: Materials) -> None:
+    """Write what a run begins with; it may be there already, but for a number of epochs, say.
+
+    Last of all that can fail before the first step: what could not begin leaves no run behind.
+    """
+    out = materials.settings.out
+    remove_temporaries(out, VOCABULARY, CONFIG)
+    materials.vocabulary.save(out / VOCABULARY)
+    # The settings come last: where they are, all that a run needs to begin is there.
+    write_atomically(out / CONFIG, settings_toml(materials.settings).encode())
     checkpoint.clean(out)
 
 

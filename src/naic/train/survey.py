@@ -1,12 +1,11 @@
 """What a run would do, found out without writing anything."""
 
-import math
-
 from naic.captioners.families import CAPTIONERS
 from naic.errors import ConfigError
 from naic.train import checkpoint
 from naic.train.config import Settings
-from naic.train.materials import CONFIG, find_materials
+from naic.train.materials import find_materials
+from naic.train.setup import check_folder
 
 
 def survey(settings: Settings, nproc: int, *, resume: bool) -> list[tuple[str, str]]:
@@ -16,13 +15,9 @@ def survey(settings: Settings, nproc: int, *, resume: bool) -> list[tuple[str, s
         why = f"{run.batch} images cannot be shared by {nproc} processes in {run.accumulate} parts"
         raise ConfigError("run.batch", why, f"Choose a multiple of {nproc * run.accumulate}.")
     found = find_materials(settings, CAPTIONERS)
-    steps = math.ceil(run.epochs * len(found.targets) / run.batch)
     weights = sum(p.numel() for p in found.model.parameters())
-    begun = (settings.out / CONFIG).exists()
-    if begun and not resume:
-        why = "there is a run in this folder"
-        raise ConfigError(str(settings.out), why, "Go on with --resume auto, or choose --out.")
-    last = checkpoint.latest(settings.out) if begun else None
+    check_folder(found, resume=resume)
+    last = checkpoint.latest(settings.out)
     lines = [
         ("stage", f"{settings.stage} of a {settings.captioner} captioner"),
         ("features", found.store.describe()),
@@ -30,7 +25,10 @@ def survey(settings: Settings, nproc: int, *, resume: bool) -> list[tuple[str, s
         ("validates", f"{len(found.validation):,} images"),
         ("vocabulary", f"{len(found.vocabulary):,} words"),
         ("model", f"{weights:,} parameters"),
-        ("steps", f"{steps:,} of {run.batch} images on {nproc} processes, {run.epochs:g} epochs"),
+        (
+            "steps",
+            f"{found.steps:,} of {run.batch} images on {nproc} processes, {run.epochs:g} epochs",
+        ),
         ("folder", f"{settings.out}" + (f", on from {last.name}" if last else "")),
     ]
     if found.start:

@@ -1,0 +1,191 @@
+"""`naic train`: what its words mean, what it prints, and its exit codes."""
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from naic.cli.main import main
+from naic.train import launch as launch_module
+from naic.train import watchdog
+from naic.train.config import settings_toml
+from naic.train.engine import Engine
+from naic.train.loop import train
+from naic.train.runlog import read_metrics
+from tests.models.conftest import one_thread
+from tests.train.runs import enter, make_home, run_settings
+
+__all__ = ["one_thread"]
+RUN = Path("run")
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_home(tmp_path_factory.mktemp("home"))
+
+
+@pytest.fixture(autouse=True)
+def here(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.delenv("RANK", raising=False)
+    enter(home, tmp_path, monkeypatch)
+    Path("config.toml").write_text(settings_toml(run_settings(epochs=1.0)))
+    return tmp_path
+
+
+def everything(folder: Path) -> dict[str, bytes]:
+    paths = [path for path in folder.rglob("*") if path.is_file()]
+    return {str(path): path.read_bytes() for path in paths}
+
+
+@pytest.mark.parametrize("words", [["--help"], ["-h"], ["config.toml", "--help"]])
+def test_help(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["train", *words]) == 0
+    text = capsys.readouterr().out
+    assert text.startswith("usage: naic train CONFIG")
+    for option in ("--resume auto", "--nproc N", "--dry-run", "--section.key VALUE"):
+        assert option in text
+    assert not RUN.exists()
+
+
+def test_nothing_is_bad_usage(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["train"]) == 2
+    assert "usage: naic train" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["missing.toml"], "missing.toml: cannot be read"),
+        (["config.toml", "config.toml"], "one config file is needed, and there are 2"),
+        (["--run.epochs", "3"], "one config file is needed, and there are 0"),
+        (["config.toml", "--nproc", "0"], "--nproc: '0' is no number of processes"),
+        (["config.toml", "--nproc", "-1"], "--nproc: '-1' is no number of processes"),
+        (["config.toml", "--nproc", "two"], "--nproc: 'two' is no number of processes"),
+        (["config.toml", "--resume", "maybe"], "--resume: 'maybe' is not known"),
+        (["config.toml", "--resume"], "--resume: its value is missing"),
+        (["config.toml", "--run.epochs"], "--run.epochs: its value is missing"),
+        (["config.toml", "--run.epoch", "3"], "extra fields found (epoch)"),
+        (["config.toml", "--run.batch", "0"], "run.batch: 0 is not between"),
+        (["config.toml", "--stage", "scst"], "the stage scst does not use [xe]"),
+        (["config.toml", "--engine.graph", "true"], "engine.graph: CUDA graphs need a CUDA"),
+    ],
+)
+def test_bad_usage(words: list[str], told: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["train", *words]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("naic train: ")
+    assert told in error
+    assert error.count("\n") == 1
+    assert not RUN.exists()
+
+
+def test_a_run(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["config.toml", "--run.epochs", "2", "--validation.report=[1, 2]", "--run.log-every=2"]
+    assert main(["train", *words]) == 0
+    told = capsys.readouterr().out.splitlines()
+    assert [line.partition(": CIDEr ")[0] for line in told[:2]] == ["beam 1", "beam 2"]
+    assert told[2].startswith("best model: run/best (step ")
+    steps = [line["step"] for line in read_metrics(RUN) if "loss" in line]
+    assert steps == [2, 4, 5, 6, 8, 10]
+    card = (RUN / "best" / "README.md").read_text()
+    assert "naic train config.toml --run.epochs 2 '--validation.report=[1, 2]'" in card
+
+
+def test_it_goes_on(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["train", "config.toml"]) == 0
+    assert main(["train", "config.toml", "--run.epochs", "2"]) == 2
+    assert "there is a run in this folder" in capsys.readouterr().err
+    assert main(["train", "config.toml", "--run.epochs", "2", "--resume", "auto"]) == 0
+    assert read_metrics(RUN)[-1]["step"] == 10
+
+
+def test_dry_run_writes_nothing(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = everything(here)
+    assert main(["train", "config.toml", "--dry-run", "--nproc", "2"]) == 0
+    told = capsys.readouterr().out
+    assert "learns from: 40 images, 90 captions" in told
+    assert "5 of 8 images on 2 processes, 1 epochs" in told
+    assert told.endswith("Nothing was written (--dry-run).\n")
+    assert everything(here) == before
+    assert not RUN.exists()
+
+
+def test_dry_run_sees_what_the_run_would_refuse(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["train", "config.toml", "--dry-run", "--nproc", "3"]) == 2
+    assert "run.batch" in capsys.readouterr().err
+    assert main(["train", "config.toml"]) == 0
+    before = everything(here)
+    assert main(["train", "config.toml", "--dry-run"]) == 2
+    assert "there is a run in this folder" in capsys.readouterr().err
+    assert main(["train", "config.toml", "--dry-run", "--resume", "auto"]) == 0
+    assert "on from step-00000005" in capsys.readouterr().out
+    assert main(["train", "config.toml", "--dry-run", "--resume", "auto", "--seed", "9"]) == 2
+    assert "seed: the run was begun with 3, and this is 9" in capsys.readouterr().err
+    assert main(["train", "config.toml", "--dry-run", "--out", "run/captions"]) == 1
+    assert "val-beam1.json" in capsys.readouterr().err
+    assert everything(here) == before
+
+
+def test_dry_run_tells_of_the_start_model(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--dry-run", "--start", "../teacher/best", "--captioner", "parallel"]
+    assert main(["train", "config.toml", *words]) == 0
+    assert "tensors taken" in capsys.readouterr().out
+
+
+def test_what_fails_is_no_bad_usage(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert main(["train", "config.toml", "--data.features", "../nowhere"]) == 1
+    assert "nowhere" in capsys.readouterr().err
+    monkeypatch.setattr(Engine, "step", lambda *_: {"loss": torch.tensor(math.nan)})
+    assert main(["train", "config.toml", "--out", "other"]) == 1
+    assert "naic train: step 1: loss is not a finite number" in capsys.readouterr().err
+
+
+def test_several_processes_are_started_with_the_same_words(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    started: list[Any] = []
+
+    def launch(nproc: int, arguments: list[str]) -> int:
+        started.append((nproc, arguments))
+        return 7
+
+    monkeypatch.setattr(launch_module, "launch", launch)
+    words = ["config.toml", "--nproc", "3", "--resume", "auto"]
+    assert main(["train", *words]) == 7
+    assert started == [(3, ["-m", "naic", "train", *words])]
+    assert not RUN.exists()
+
+
+def test_a_worker_starts_no_others_and_watches_its_parent(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    watched: list[bool] = []
+    monkeypatch.setenv("RANK", "1")
+    monkeypatch.setattr(watchdog, "watch_parent", lambda: watched.append(True))
+    monkeypatch.setattr(launch_module, "launch", lambda *_: pytest.fail("it started others"))
+    trained: list[bool] = []
+
+    def pretend(*_: Any, **named: Any) -> dict[str, Any]:
+        trained.append(named["resume"])
+        return {"scores": [], "best_step": 0}
+
+    monkeypatch.setattr("naic.train.loop.train", pretend)
+    assert main(["train", "config.toml", "--nproc", "2", "--resume", "auto"]) == 0
+    assert (watched, trained) == ([True], [True])
+    assert capsys.readouterr().out == ""  # process 0 speaks
+
+
+def test_the_command_is_what_the_function_is(here: Path) -> None:
+    """Nothing of a run is decided by the command line alone."""
+    assert main(["train", "config.toml"]) == 0
+    train(run_settings(epochs=1.0, out="same"))
+    one, two = (
+        (Path(name) / "best" / "model.safetensors").read_bytes() for name in ("run", "same")
+    )
+    assert one == two

@@ -1,0 +1,203 @@
+"""Runs that were broken off: they end as if nothing had happened, or say why they cannot."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from naic.errors import CheckpointError, ConfigError
+from naic.train import checkpoint
+from naic.train.engine import Engine
+from naic.train.loop import train
+from naic.train.report import Reporter
+from naic.train.runlog import RunLog, read_metrics
+from tests.train.runs import COMMAND, EPOCH, enter, make_home, on_one_thread, refused, run_settings
+from tests.train.sameness import content, differences
+
+RUN = Path("run")
+LONG = run_settings(epochs=3.0, validation={"report": [1, 2]})
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_home(tmp_path_factory.mktemp("home"))
+
+
+@pytest.fixture(autouse=True)
+def here(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    return enter(home, tmp_path, monkeypatch)
+
+
+class Killed(BaseException):
+    """Nothing catches it, as nothing catches a SIGKILL."""
+
+
+def dying(what: Callable[..., Any], call: int, *, after: bool = False) -> Callable[..., Any]:
+    """`what`, whose `call`-th call is the last, before it did its work or after."""
+    calls = 0
+
+    def stand_in(*arguments: Any, **named: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls == call and not after:
+            raise Killed
+        result = what(*arguments, **named)
+        if calls == call:
+            raise Killed
+        return result
+
+    return stand_in
+
+
+def broken_off(
+    where: tuple[Any, str], call: int, settings: Any, *, after: bool = False, resume: bool = False
+) -> None:
+    """A run that ends in the middle."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(*where, dying(getattr(*where), call, after=after))
+        with pytest.raises(Killed):
+            train(settings, command=COMMAND, resume=resume)
+
+
+STEP, SAVE, KEEP = (Engine, "step"), (checkpoint, "save"), (checkpoint, "keep_best")
+VALIDATE, WRITE = (Reporter, "validate"), (Reporter, "write")
+
+
+@pytest.fixture(scope="module")
+def unbroken(home: Path) -> tuple[Path, dict[str, Any]]:
+    """The folder of a run of three epochs, and its report."""
+    (home / "unbroken").mkdir()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(home / "unbroken")
+        with on_one_thread():
+            report = train(LONG, command=COMMAND)
+    return home / "unbroken" / "run", report
+
+
+@pytest.mark.parametrize(
+    ("where", "call", "after"),
+    [
+        (STEP, 3, False),  # before there is a checkpoint
+        (STEP, 12, False),  # in the middle of an epoch
+        (STEP, EPOCH + 1, False),  # right after a checkpoint
+        (VALIDATE, 2, False),
+        (VALIDATE, 2, True),
+        (KEEP, 1, True),  # there is a best model of a step that the run comes to again
+        (SAVE, 2, False),
+        (SAVE, 2, True),
+        (WRITE, 1, False),
+        (WRITE, 1, True),
+        ((RunLog, "sync"), 2, False),
+    ],
+    ids=lambda value: value[1] if isinstance(value, tuple) else str(value),
+)
+def test_a_broken_run_ends_like_the_unbroken_one(
+    unbroken: tuple[Path, dict[str, Any]], where: tuple[Any, str], call: int, after: bool
+) -> None:
+    broken_off(where, call, LONG, after=after)
+    found = train(LONG, command=COMMAND, resume=True)
+    assert differences(unbroken[0], RUN.resolve()) == []
+    assert {**found, "seconds": 0} == {**unbroken[1], "seconds": 0}
+
+
+@pytest.mark.parametrize("stage", ["scst", "student_xe", "cmal"])
+def test_so_does_every_stage(here: Path, stage: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    chosen = run_settings(stage, start="../teacher/best")
+    train(chosen, command=COMMAND)
+    monkeypatch.chdir(here / "two")
+    broken_off(STEP, 2, chosen)  # after the start model was validated
+    broken_off(STEP, 8, chosen, resume=True)
+    train(chosen, command=COMMAND, resume=True)
+    assert differences(here / "one" / "run", here / "two" / "run") == []
+
+
+def test_resuming_what_is_finished_changes_nothing(here: Path) -> None:
+    chosen = run_settings()
+    report = train(chosen, command=COMMAND)
+    before = content(RUN.resolve())
+    again = train(chosen, command=COMMAND, resume=True)
+    assert {**again, "seconds": 0} == {**report, "seconds": 0}
+    assert content(RUN.resolve()) == before
+
+
+def test_what_a_kill_left_half_written_is_removed(unbroken: tuple[Path, dict[str, Any]]) -> None:
+    broken_off(WRITE, 1, LONG, after=True)
+    half = ("config.toml", "metrics.jsonl", "report.json", "captions/val-beam2.json")
+    for name in (*half, "best/README.md"):
+        (RUN / f"{name}.12-34.part").write_text("half of")
+    for name in ("checkpoints/.saving-step-00000020.12", "models/.removed-step-00000005.12"):
+        (RUN / name).mkdir()
+        (RUN / name / "model.safetensors").write_text("half of")
+    (RUN / ".best.12").symlink_to("models/nowhere")
+    train(LONG, command=COMMAND, resume=True)
+    assert differences(unbroken[0], RUN.resolve()) == []
+    assert not list(RUN.rglob("*.part"))
+
+
+def test_resume_auto_begins_where_there_is_nothing(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    train(run_settings(epochs=1.0))
+    monkeypatch.chdir(here / "two")
+    train(run_settings(epochs=1.0), resume=True)
+    assert differences(here / "one" / "run", here / "two" / "run") == []
+
+
+def test_epochs_may_be_raised(unbroken: tuple[Path, dict[str, Any]]) -> None:
+    """And other beams asked for."""
+    train(run_settings(epochs=2.0), command=COMMAND)
+    report = train(LONG, command=COMMAND, resume=True)
+    assert report["steps"] == 3 * EPOCH
+    assert differences(unbroken[0], RUN.resolve()) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "tables"),
+    [
+        ("seed", {"seed": 4}),
+        ("run.batch", {"run": {"batch": 4}}),
+        ("run.accumulate", {"run": {"accumulate": 2}}),
+        ("schedule.learning_rate", {"schedule": {"learning_rate": 1e-3}}),
+        ("optimiser.average", {"optimiser": {"average": 0.0}}),
+        ("model.dropout", {"model": {"dropout": 0.0}}),
+        ("data.captions", {"data": {"captions": 1}}),
+        ("start", {"start": "../teacher/best"}),
+        ("validation.limit", {"validation": {"limit": 2}}),
+    ],
+)
+def test_another_run_is_not_gone_on_with(here: Path, name: str, tables: dict[str, Any]) -> None:
+    train(run_settings(epochs=1.0))
+    before = content(RUN.resolve())
+    with pytest.raises(ConfigError) as caught:
+        train(run_settings(epochs=1.0, **tables), resume=True)
+    assert caught.value.what == name
+    assert content(RUN.resolve()) == before
+
+
+def test_a_run_that_died_while_it_began_is_begun_again(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    train(run_settings(epochs=1.0))
+    monkeypatch.chdir(here / "two")
+    RUN.mkdir()
+    (RUN / "vocab.json").write_text("of other settings, or of half a run")
+    (RUN / "config.toml.12-34.part").write_text("stage =")
+    train(run_settings(epochs=1.0), resume=True)
+    assert differences(here / "one" / "run", here / "two" / "run") == []
+
+
+def test_settings_that_cannot_be_read_again(here: Path) -> None:
+    train(run_settings(epochs=1.0))
+    (RUN / "config.toml").write_text("stage = ")
+    assert refused(CheckpointError, run_settings(epochs=1.0), resume=True).what.endswith(
+        "config.toml"
+    )
+
+
+def test_a_damaged_checkpoint_is_refused_and_nothing_is_lost(here: Path) -> None:
+    train(run_settings())
+    (RUN / "checkpoints" / "step-00000010" / "model.safetensors").write_bytes(b"")
+    error = refused(CheckpointError, run_settings(epochs=3.0), resume=True)
+    assert "step-00000005, which is whole" in error.hint
+    assert len(read_metrics(RUN)) == 2 * EPOCH + 2
