@@ -9,6 +9,7 @@ of their own; times are medians over whole steps, the device waited for.
 
 import argparse
 import copy
+import itertools
 import json
 import platform
 import shlex
@@ -17,6 +18,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +33,7 @@ from naic.models.captioner import Captioner
 from naic.models.flops import flops
 from naic.train.config import EngineSettings, Settings, read_settings
 from naic.train.engine import Engine, prepare_speed
-from naic.train.feed import Feed
+from naic.train.feed import Batch, Draw, Feed
 from naic.train.materials import Materials, find_materials
 from naic.train.stages import Tools
 
@@ -44,21 +46,36 @@ WAYS = {
     "compiled, graph": (True, True),
 }
 ROUNDS, STEPS = 5, 10  # medians over rounds of steps
+KINDS = {  # kernels by what their names hold; the first kind that fits counts
+    "attention": ("flash", "fmha", "attention"),
+    "matrix products": ("gemm", "nvjet", "cutlass", "xmma", "cublas"),
+    "compiled element-wise": ("triton",),
+    "optimiser": ("multi_tensor", "adam", "foreach", "lpnorm"),
+    "copies": ("memcpy", "memset", "copy", "cat"),
+    "gathers": ("index", "gather", "scatter"),
+}
 
 
 class Bench:
     """One stage: its engine in each way, on the same batches."""
 
-    def __init__(self, settings: Settings, materials: Materials, feed: Feed) -> None:
+    def __init__(self, settings: Settings, materials: Materials) -> None:
         self.settings = settings
         self.materials = materials
-        self.feed = feed
+        self.feed = Feed(
+            materials.store,
+            materials.targets,
+            batch=settings.run.batch,
+            captions=settings.data.captions,
+            seed=1,
+            device="cuda",
+            keep="device",
+        )
         self.accelerator = Accelerator()
         self.rewards = None
         if settings.stage == "scst":
-            references = References.beside(
-                materials.store, materials.vocabulary, settings.data.train
-            )
+            store, vocabulary = materials.store, materials.vocabulary
+            references = References.beside(store, vocabulary, settings.data.train)
             self.rewards = make_rewards(references, self.accelerator.device)
 
     def engine(self, compiled: bool, graph: bool) -> Engine:
@@ -85,15 +102,9 @@ class Bench:
         first = time.perf_counter() - began
         for step in range(1, 4):
             engine.step(step, 1e-6)
-        times = []
-        for number in range(ROUNDS):
-            torch.cuda.synchronize()
-            began = time.perf_counter()
-            for step in range(STEPS):
-                engine.step(4 + number * STEPS + step, 1e-6)
-            torch.cuda.synchronize()
-            times.append((time.perf_counter() - began) / STEPS)
-        return statistics.median(times), first, torch.cuda.max_memory_allocated() / 1e9
+        steps = itertools.count(4)
+        seconds = median_seconds(lambda: engine.step(next(steps), 1e-6))
+        return seconds, first, torch.cuda.max_memory_allocated() / 1e9
 
     def parts(self) -> dict[str, float]:
         """Seconds of each part of a compiled step: differences of graphs that end after it."""
@@ -101,74 +112,55 @@ class Bench:
         engine = self.engine(compiled=True, graph=False)
         engine.step(0, 1e-6)
         draws = self.feed.draw(1)
-        prefixes = self._prefixes(engine)
-        found: dict[str, float] = {}
-        before = 0.0
-        for name, prefix in prefixes.items():
-            now = graph_seconds(lambda prefix=prefix: prefix(draws))  # type: ignore[misc]
-            found[name] = now - before
-            before = now
-        return found
+        ends = {
+            name: graph_seconds(partial(prefix, draws))
+            for name, prefix in self._prefixes(engine).items()
+        }
+        begins = [0.0, *ends.values()]
+        return {name: ends[name] - begin for name, begin in zip(ends, begins, strict=False)}
 
-    def _prefixes(self, engine: Engine) -> dict[str, Callable[[list[Any]], object]]:
-        plain, tools, feed = engine.plain, engine.tools, self.feed
+    def _prefixes(self, engine: Engine) -> dict[str, Callable[[list[Draw]], object]]:
+        """The step cut off after each of its parts, in their order."""
+        plain, family = engine.plain, engine.tools.family
         assert isinstance(plain, Captioner)
 
-        def fetch(draws: list[Any]) -> Any:  # noqa: ANN401
-            return feed.fetch(draws[0])
+        def sample(batch: Batch) -> Tensor:
+            assert family.sample is not None
+            return family.sample(plain, batch.features, batch.mask, self.settings.scst.samples)
 
-        def forward(draws: list[Any]) -> Tensor:
-            batch = fetch(draws)
-            with engine.autocast():
-                logits: Tensor = plain(batch.features, batch.mask, batch.words)
-            return logits
+        def reward(batch: Batch) -> object:
+            assert self.rewards is not None
+            words = sample(batch)
+            rows = batch.rows.repeat_interleave(words.shape[1])
+            return words, self.rewards.score(words.flatten(0, 1), rows)
 
-        def encode(draws: list[Any]) -> object:
-            batch = fetch(draws)
-            with engine.autocast():
-                return plain.encode(batch.features, batch.mask)
+        def after(work: Callable[[Batch], object]) -> Callable[[list[Draw]], object]:
+            def prefix(draws: list[Draw]) -> object:
+                with engine.autocast():
+                    return work(self.feed.fetch(draws[0]))
 
-        def sample(draws: list[Any]) -> Tensor:
-            batch = fetch(draws)
-            assert tools.family.sample is not None
-            with engine.autocast():
-                return tools.family.sample(
-                    plain, batch.features, batch.mask, self.settings.scst.samples
-                )
+            return prefix
 
-        def reward(draws: list[Any]) -> tuple[Tensor, Tensor]:
-            words = sample(draws)
-            rows = fetch(draws).rows.repeat_interleave(words.shape[1])
-            assert tools.rewards is not None
-            return words, tools.rewards.score(words.flatten(0, 1), rows)
-
-        def loss(draws: list[Any]) -> Tensor:
-            with engine.autocast():
-                return engine.loss(feed.fetch(draws[0]))[0]
-
-        def backward(draws: list[Any]) -> None:
+        def backward(draws: list[Draw]) -> None:
             engine.optimiser.zero_grad(set_to_none=True)
-            loss(draws).backward()  # type: ignore[no-untyped-call]
+            engine.loss(self.feed.fetch(draws[0]))[0].backward()  # type: ignore[no-untyped-call]
 
-        shared = {"backward": backward, "clip, Adam, average": engine.update}
+        own: dict[str, Callable[[Batch], object]] = {
+            "encoder": lambda batch: plain.encode(batch.features, batch.mask),
+            "decoder and words": lambda batch: plain(batch.features, batch.mask, batch.words),
+            "loss": engine.loss,
+        }
         if self.settings.stage == "scst":
-            return {
-                "gather features": fetch,
-                "encode and sample": sample,
-                "reward": reward,
-                "forward and loss": loss,
-                **shared,
-            }
+            own = {"encode and sample": sample, "reward": reward, "forward and loss": engine.loss}
         return {
-            "gather features": fetch,
-            "encoder": encode,
-            "decoder and words": forward,
-            "loss": loss,
-            **shared,
+            "gather features": lambda draws: self.feed.fetch(draws[0]),
+            **{name: after(work) for name, work in own.items()},
+            "backward": backward,
+            "clip, Adam, average": engine.update,
         }
 
     def kernels(self) -> dict[str, float]:
-        """Share of the device's busy time by kind of kernel, in the compiled and graphed step."""
+        """Share of the time by kind of kernel, in the compiled and graphed step."""
         torch.compiler.reset()
         engine = self.engine(compiled=True, graph=True)
         for step in range(3):
@@ -191,21 +183,25 @@ class Bench:
 def kind_of(kernel: str) -> str:
     """What a kernel does, told by its name."""
     name = kernel.lower()
-    for kind, marks in {
-        "attention": ("flash", "fmha", "attention"),
-        "matrix products": ("gemm", "nvjet", "cutlass", "xmma", "cublas"),
-        "compiled element-wise": ("triton",),
-        "optimiser": ("multi_tensor", "adam", "foreach", "lpnorm"),
-        "copies": ("memcpy", "memset", "copy", "cat"),
-        "gathers": ("index", "gather", "scatter"),
-    }.items():
-        if any(mark in name for mark in marks):
-            return kind
-    return "other element-wise"
+    fits = (kind for kind, marks in KINDS.items() if any(mark in name for mark in marks))
+    return next(fits, "other element-wise")
+
+
+def median_seconds(work: Callable[[], object]) -> float:
+    """One run of `work`, the median of rounds, the device waited for."""
+    times = []
+    for _ in range(ROUNDS):
+        torch.cuda.synchronize()
+        began = time.perf_counter()
+        for _ in range(STEPS):
+            work()
+        torch.cuda.synchronize()
+        times.append((time.perf_counter() - began) / STEPS)
+    return statistics.median(times)
 
 
 def graph_seconds(work: Callable[[], object]) -> float:
-    """One run of `work` as a CUDA graph, the median of rounds."""
+    """One run of `work` as a CUDA graph."""
     stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
@@ -215,16 +211,9 @@ def graph_seconds(work: Callable[[], object]) -> float:
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         kept = work()  # so that what it gives is not freed within the graph
-    times = []
-    for _ in range(ROUNDS):
-        torch.cuda.synchronize()
-        began = time.perf_counter()
-        for _ in range(STEPS):
-            graph.replay()
-        torch.cuda.synchronize()
-        times.append((time.perf_counter() - began) / STEPS)
+    seconds = median_seconds(graph.replay)
     del kept
-    return statistics.median(times)
+    return seconds
 
 
 def matmul_flops() -> float:
@@ -239,23 +228,17 @@ def work_of(settings: Settings, materials: Materials) -> float:
 
     A forward and a backward pass, three times the forward pass; sampling needs one more.
     """
-    model = materials.model
+    model, store, scst = materials.model, materials.store, settings.stage == "scst"
     assert isinstance(model, Captioner)
-    scst = settings.stage == "scst"
     captions = settings.scst.samples if scst else settings.data.captions
-    regions = len(materials.store[0])
-    once = flops(
-        model.config, materials.store.dim, model.words, regions, captions, causal=model.causal
-    )
+    once = flops(model.config, store.dim, model.words, len(store[0]), captions, model.causal)
     return (4.0 if scst else 3.0) * once
 
 
-def measure(settings: Settings, materials: Materials, feed: Feed) -> dict[str, Any]:
+def measure(settings: Settings, materials: Materials) -> dict[str, Any]:
     """All that is said of one stage."""
-    bench = Bench(settings, materials, feed)
-    work = work_of(settings, materials)
-    batch = settings.run.batch
-    ways = {}
+    bench, work = Bench(settings, materials), work_of(settings, materials)
+    batch, ways = settings.run.batch, {}
     for way in WAYS:
         seconds, first, memory = bench.seconds(way)
         ways[way] = {
@@ -268,6 +251,8 @@ def measure(settings: Settings, materials: Materials, feed: Feed) -> dict[str, A
         }
         print(settings.stage, way, ways[way], flush=True)
     return {
+        "command": f"python {shlex.join(sys.argv)}",
+        "matmul_flops": matmul_flops(),
         "batch": batch,
         "gflops_per_image": work / 1e9,
         "ways": ways,
@@ -291,28 +276,19 @@ def main() -> None:
         settings = read_settings(CONFIGS / f"teacher_{name}.toml", features)
         for batch in [settings.run.batch, *options.batches]:
             sized = replace(settings, run=replace(settings.run, batch=batch))
-            feed = Feed(
-                materials.store,
-                materials.targets,
-                batch=batch,
-                captions=sized.data.captions,
-                seed=1,
-                device="cuda",
-                keep="device",
-            )
             key = name if batch == settings.run.batch else f"{name}, batch {batch}"
-            found[key] = measure(sized, materials, feed)
-            del feed
+            found[key] = measure(sized, materials)
             torch.cuda.empty_cache()
     report = {
-        "command": f"python {shlex.join(sys.argv)}",
         "machine": torch.cuda.get_device_name(),
         "torch": torch.__version__,
         "python": platform.python_version(),
         "peak_flops": PEAK,
-        "matmul_flops": matmul_flops(),
         "parameters": sum(p.numel() for p in materials.model.parameters()),
+        "words": len(materials.vocabulary),
         "images": len(materials.targets),
+        "regions": len(materials.store[0]),
+        "features": materials.store.dim,
         "stages": found,
     }
     options.out.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")

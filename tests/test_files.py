@@ -7,8 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from naic.errors import ConfigError, WriteError
-from naic.files import cache_folder, locked, remove_temporaries, write_atomically
+from naic.errors import CheckpointError, ConfigError, WriteError
+from naic.files import (
+    cache_folder,
+    locked,
+    remove_folder,
+    remove_temporaries,
+    sweep,
+    whole_folder,
+    write_atomically,
+)
 
 
 def test_a_write_replaces_the_file_and_leaves_nothing_else(tmp_path: Path) -> None:
@@ -134,3 +142,58 @@ def test_threads_that_write_the_same_file_do_not_meet(tmp_path: Path) -> None:
             list(pool.map(lambda content: write_atomically(path, content), contents))
             assert path.read_bytes() in contents
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_leftovers_are_swept_and_nothing_else(tmp_path: Path) -> None:
+    for name in (".saving-step-1.7", ".removed-step-1.7", "step-1", ".mine"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "file").touch()
+    sweep(tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {"step-1", ".mine"}
+
+
+def test_a_link_is_removed_and_what_it_leads_to_stays(tmp_path: Path) -> None:
+    (tmp_path / "far").mkdir()
+    (tmp_path / "step-1").symlink_to("far")
+    remove_folder(tmp_path / "step-1")
+    assert [path.name for path in tmp_path.iterdir()] == ["far"]
+
+
+def test_the_rest_of_a_dead_process_with_our_number_is_no_obstacle(tmp_path: Path) -> None:
+    (tmp_path / f".saving-m.{os.getpid()}").mkdir()
+    (tmp_path / f".saving-m.{os.getpid()}" / "old").touch()
+    with whole_folder(tmp_path / "m") as temporary:
+        (temporary / "new").touch()
+    assert [path.name for path in (tmp_path / "m").iterdir()] == ["new"]
+    assert [path.name for path in tmp_path.iterdir()] == ["m"]
+
+
+def test_a_folder_appears_whole_or_not_at_all(tmp_path: Path) -> None:
+    def stop() -> None:
+        with whole_folder(tmp_path / "deep" / "m") as temporary:
+            (temporary / "half").touch()
+            assert not (tmp_path / "deep" / "m").exists()
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        stop()
+    assert list((tmp_path / "deep").iterdir()) == []
+    (tmp_path / "m").symlink_to("nowhere")  # a name that is taken, though nothing is there
+    with pytest.raises(CheckpointError, match="m: is there already"), whole_folder(tmp_path / "m"):
+        pytest.fail("it was entered")
+
+
+def test_no_half_of_a_removed_folder_has_its_name(tmp_path: Path) -> None:
+    (tmp_path / "m").mkdir()
+    (tmp_path / "m" / "a").touch()
+    seen: list[str] = []
+
+    def look(path: Path) -> None:
+        seen.extend(found.name for found in path.parent.iterdir())
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("naic.files.shutil.rmtree", look)
+        remove_folder(tmp_path / "m")
+    assert seen == [f".removed-m.{os.getpid()}"]
+    sweep(tmp_path)
+    assert list(tmp_path.iterdir()) == []

@@ -9,6 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from training_page import training  # type: ignore[import-not-found]
+
 FOLDER = Path(__file__).parent
 
 
@@ -298,6 +300,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "rewards.md": rewards,
     "metrics.md": metrics,
     "endings.md": endings,
+    "training.md": training,
 }
 
 

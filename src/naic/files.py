@@ -1,16 +1,18 @@
-"""How naic touches the disk: whole files or none, one writer to a folder, one cache folder."""
+"""How naic touches the disk: whole files and folders or none, one writer, one cache folder."""
 
 import contextlib
 import errno
 import fcntl
 import os
+import shutil
 import threading
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from naic.errors import ConfigError, StoreError, WriteError
+from naic.errors import CheckpointError, ConfigError, StoreError, WriteError
 
 TEMPORARY_SUFFIX = ".part"
+_SAVING, _REMOVED = ".saving-", ".removed-"
 
 
 def write_atomically(path: Path, *chunks: bytes | memoryview) -> None:
@@ -20,17 +22,23 @@ def write_atomically(path: Path, *chunks: bytes | memoryview) -> None:
     too, since without that a power cut may undo the rename. A link is followed: the file that it
     leads to is written, and the link stays. What is no file, such as a device, is refused.
     """
-    try:
+    with writing(path):
         target = Path(os.path.realpath(path))
         if target.exists() and not target.is_file():
             why = "it is there, and is no regular file"
             raise WriteError(str(path), why, "Choose another name.")
         _write_and_rename(target, chunks)
+
+
+@contextlib.contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Tell of a disk that is full, or a folder that is not ours, as our own error."""
+    try:
+        yield
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise WriteError(
-                str(path), "the disk is full", "Free some space and run the same command again."
-            ) from error
+            hint = "Free some space and run the same command again."
+            raise WriteError(str(path), "the disk is full", hint) from error
         hint = "Check the name, and the folder's permissions."
         raise WriteError(str(path), f"cannot be written ({error.strerror})", hint) from error
 
@@ -70,6 +78,45 @@ def remove_temporaries(folder: Path, *names: str) -> None:
     for name in names:
         for path in folder.glob(f"{name}.*{TEMPORARY_SUFFIX}"):
             path.unlink()
+
+
+@contextlib.contextmanager
+def whole_folder(folder: Path) -> Iterator[Path]:
+    """A temporary neighbour to fill, which then takes the name `folder`, synced to the disk.
+
+    A kill leaves at most a `.saving-…` folder behind, for `sweep` to remove.
+    """
+    if os.path.lexists(folder):
+        raise CheckpointError(str(folder), "is there already", "Choose a new name.")
+    temporary = folder.with_name(f"{_SAVING}{folder.name}.{os.getpid()}")
+    with writing(folder):
+        try:
+            shutil.rmtree(temporary, ignore_errors=True)  # of a dead process that had our number
+            temporary.mkdir(parents=True)
+            yield temporary
+            sync_folder(temporary)
+            temporary.rename(folder)
+            sync_folder(folder.parent)
+        except BaseException:  # Ctrl-C too
+            shutil.rmtree(temporary, ignore_errors=True)
+            raise
+
+
+def remove_folder(folder: Path) -> None:
+    """Remove a folder so that its name never stands for half of it."""
+    if folder.is_symlink():  # what it leads to is not ours
+        folder.unlink()
+        return
+    doomed = folder.with_name(f"{_REMOVED}{folder.name}.{os.getpid()}")
+    folder.rename(doomed)
+    shutil.rmtree(doomed)
+
+
+def sweep(parent: Path) -> None:
+    """Remove what killed writers left in `parent`; only the holder of the run's lock may."""
+    for prefix in (_SAVING, _REMOVED):
+        for path in parent.glob(f"{prefix}*"):
+            shutil.rmtree(path)
 
 
 @contextlib.contextmanager

@@ -2,50 +2,26 @@
 
 import ast
 import os
-import struct
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
-from safetensors.torch import load_file, save
+from safetensors.torch import save
 from torch import Tensor, nn
 
 from naic.captioners import folder as folder_module
 from naic.captioners.families import CAPTIONERS, Family
-from naic.captioners.folder import (
-    ModelSettings,
-    Written,
-    load_model,
-    read_weights,
-    remove_folder,
-    sweep,
-    whole_folder,
-    write_model,
-    write_weights,
-)
+from naic.captioners.folder import ModelSettings, load_model, write_model
 from naic.decode.decoding import Decoding
 from naic.errors import CheckpointError, VocabularyError, WriteError
 from naic.models.config import TransformerConfig
 from naic.text.vocabulary import SPECIAL, Vocabulary
 from naic.train import checkpoint as checkpoint_module
+from tests.captioners.weights import assert_same
 
 VOCABULARY = Vocabulary((*SPECIAL, "a", "circle"))
-MIXED = {
-    "scalar": torch.tensor(7, dtype=torch.int64),
-    "wide": torch.arange(6, dtype=torch.float64).reshape(2, 3),
-    "half/low": torch.tensor([1.5, -2.0], dtype=torch.bfloat16),
-    "half/high": torch.tensor([[0.5]], dtype=torch.float16),
-    "flags": torch.tensor([True, False, True]),
-    "bytes": torch.tensor([255, 0, 3], dtype=torch.uint8),
-    "none": torch.zeros(0, 4),
-    "turned": torch.arange(6.0).reshape(2, 3).t(),
-    "größe": torch.tensor(0.1),
-}
 
 
 @dataclass(frozen=True)
@@ -62,12 +38,6 @@ def _say(model: nn.Module, features: Tensor, mask: Tensor | None, decoding: Deco
     return torch.zeros(len(features), 16, dtype=torch.int64)
 
 
-@pytest.fixture(scope="module")
-def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One folder for all examples of a property."""
-    return tmp_path_factory.mktemp("scratch")
-
-
 TINY = {"tiny": Family(TinyConfig, _build_tiny, _say)}
 SETTINGS = ModelSettings("tiny", 5, len(VOCABULARY), "efficientnet-lite2", TinyConfig())
 
@@ -76,14 +46,6 @@ def write_tiny(folder: Path, settings: ModelSettings = SETTINGS) -> dict[str, Te
     weights = dict(_build_tiny(TinyConfig(), 5, len(VOCABULARY)).state_dict())
     write_model(folder, weights, settings, VOCABULARY, "# Tiny\n")
     return weights
-
-
-def assert_same(found: Mapping[str, Tensor], expected: Mapping[str, Tensor]) -> None:
-    assert found.keys() == expected.keys()
-    for name, tensor in expected.items():
-        assert found[name].dtype == tensor.dtype
-        assert found[name].shape == tensor.shape
-        assert torch.equal(found[name], tensor)
 
 
 def test_a_model_comes_back_as_it_was(tmp_path: Path) -> None:
@@ -119,30 +81,6 @@ def test_our_own_captioners_come_back(captioner: str, tmp_path: Path) -> None:
     (tmp_path / "m" / "config.toml").write_text(text)
     with pytest.raises(CheckpointError, match=r"model\.width"):
         load_model(tmp_path / "m")
-
-
-def test_every_kind_of_tensor_comes_back(tmp_path: Path) -> None:
-    path = tmp_path / "w.safetensors"
-    written = write_weights(path, MIXED)
-    assert_same(read_weights(path, written), MIXED)
-    assert_same(load_file(path), MIXED)  # the public reader agrees
-    assert written.bytes == path.stat().st_size
-    backwards = dict(reversed(MIXED.items()))
-    assert write_weights(tmp_path / "again", backwards) == written  # no order but our own
-
-
-def test_no_tensors_at_all_come_back(tmp_path: Path) -> None:
-    written = write_weights(tmp_path / "w", {})
-    assert read_weights(tmp_path / "w", written) == {}
-
-
-def test_tensors_do_not_lie_in_the_file(tmp_path: Path) -> None:
-    path = tmp_path / "w"
-    write_weights(path, {"a": torch.ones(1000)})
-    tensors = read_weights(path)
-    path.write_bytes(b"\0" * path.stat().st_size)
-    tensors["a"][0] = 2
-    assert tensors["a"].sum() == 1001
 
 
 def test_a_folder_that_is_there_is_left_alone(tmp_path: Path) -> None:
@@ -262,83 +200,3 @@ def test_nothing_here_can_unpickle() -> None:
                 assert "pickle" not in ast.dump(node)
             if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
                 assert (node.value.id, node.attr) != ("torch", "load")
-
-
-def test_every_cut_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "w"
-    written = write_weights(path, MIXED)
-    whole = path.read_bytes()
-    for length in range(len(whole)):
-        path.write_bytes(whole[:length])
-        with pytest.raises(CheckpointError):
-            read_weights(path)  # by its form alone
-        with pytest.raises(CheckpointError, match=f"{length} of {len(whole)} bytes"):
-            read_weights(path, written)
-    path.write_bytes(whole + b"\0")
-    with pytest.raises(CheckpointError, match=f"has {len(whole) + 1} bytes"):
-        read_weights(path, written)
-
-
-def test_every_flipped_byte_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "w"
-    written = write_weights(path, MIXED)
-    whole = bytearray(path.read_bytes())
-    for place in range(len(whole)):
-        whole[place] ^= 1 << place % 8
-        path.write_bytes(whole)
-        with pytest.raises(CheckpointError):
-            read_weights(path, written)
-        whole[place] ^= 1 << place % 8
-
-
-@given(data=st.binary(max_size=200), header=st.booleans())
-def test_any_bytes_are_tensors_or_refused(scratch: Path, data: bytes, header: bool) -> None:
-    path = scratch / "w"
-    path.write_bytes(struct.pack("<Q", len(data)) + data if header else data)
-    try:
-        assert isinstance(read_weights(path), dict)
-    except CheckpointError as error:
-        assert error.what == str(path)  # noqa: PT017
-
-
-@given(place=st.integers(0, 10_000), value=st.integers(0, 255))
-def test_a_foreign_header_is_read_or_refused(scratch: Path, place: int, value: int) -> None:
-    path = scratch / "w"
-    if not (scratch / "whole").exists():  # once: to sync it takes a while
-        write_weights(scratch / "whole", MIXED)
-    data = bytearray((scratch / "whole").read_bytes())
-    data[place % len(data)] = value
-    path.write_bytes(data)
-    try:
-        read_weights(path)
-    except CheckpointError as error:
-        assert error.what == str(path)  # noqa: PT017
-
-
-def test_a_missing_weight_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(CheckpointError, match=r"w: cannot be read \(No such file"):
-        read_weights(tmp_path / "w", Written(0, 0))
-
-
-def test_leftovers_are_swept_and_nothing_else(tmp_path: Path) -> None:
-    for name in (".saving-step-1.7", ".removed-step-1.7", "step-1", ".mine"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "file").touch()
-    sweep(tmp_path)
-    assert {path.name for path in tmp_path.iterdir()} == {"step-1", ".mine"}
-
-
-def test_a_link_is_removed_and_what_it_leads_to_stays(tmp_path: Path) -> None:
-    (tmp_path / "far").mkdir()
-    (tmp_path / "step-1").symlink_to("far")
-    remove_folder(tmp_path / "step-1")
-    assert [path.name for path in tmp_path.iterdir()] == ["far"]
-
-
-def test_the_rest_of_a_dead_process_with_our_number_is_no_obstacle(tmp_path: Path) -> None:
-    (tmp_path / f".saving-m.{os.getpid()}").mkdir()
-    (tmp_path / f".saving-m.{os.getpid()}" / "old").touch()
-    with whole_folder(tmp_path / "m") as temporary:
-        (temporary / "new").touch()
-    assert [path.name for path in (tmp_path / "m").iterdir()] == ["new"]
-    assert [path.name for path in tmp_path.iterdir()] == ["m"]

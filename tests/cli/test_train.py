@@ -69,6 +69,7 @@ def test_nothing_is_bad_usage(capsys: pytest.CaptureFixture[str]) -> None:
         (["config.toml", "--run.epoch", "3"], "extra fields found (epoch)"),
         (["config.toml", "--run.batch", "0"], "run.batch: 0 is not between"),
         (["config.toml", "--stage", "scst"], "the stage scst does not use [xe]"),
+        (["config.toml", "--captioner", "parallel"], "stage: a parallel captioner cannot be"),
         (["config.toml", "--engine.graph", "true"], "engine.graph: CUDA graphs need a CUDA"),
     ],
 )
@@ -132,7 +133,7 @@ def test_dry_run_sees_what_the_run_would_refuse(
 
 def test_dry_run_tells_of_the_start_model(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["--dry-run", "--start", "../teacher/best", "--captioner", "parallel"]
-    assert main(["train", "config.toml", *words]) == 0
+    assert main(["train", "config.toml", *words, "--stage", "student_xe"]) == 0
     assert "tensors taken" in capsys.readouterr().out
 
 
@@ -179,6 +180,40 @@ def test_a_worker_starts_no_others_and_watches_its_parent(
     assert main(["train", "config.toml", "--nproc", "2", "--resume", "auto"]) == 0
     assert (watched, trained) == ([True], [True])
     assert capsys.readouterr().out == ""  # process 0 speaks
+
+
+@pytest.mark.parametrize(
+    ("rank", "told"), [(None, 1), ("0", 1), ("1", 0), ("7", 0)], ids=["alone", "0", "1", "7"]
+)
+def test_ctrl_c_is_told_of_once(
+    rank: str | None,
+    told: int,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    if rank is not None:
+        monkeypatch.setenv("RANK", rank)
+    monkeypatch.setattr(watchdog, "watch_parent", lambda: None)
+
+    def stop(*_: Any, **__: Any) -> dict[str, Any]:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("naic.train.loop.train", stop)
+    assert main(["train", "config.toml"]) == 130
+    assert capsys.readouterr().err == "\nnaic train: stopped.\n" * told
+
+
+def test_a_finished_run_tells_its_scores_again(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["train", "config.toml"]) == 0
+    told = capsys.readouterr().out
+    assert main(["train", "config.toml", "--resume", "auto"]) == 0
+    assert capsys.readouterr() == (told, "")
+
+
+@pytest.mark.parametrize("name", ["2024", "2026-11-15", "1e3", "true", "[1]"])
+def test_a_folder_may_look_like_a_number(name: str) -> None:
+    assert main(["train", "config.toml", "--run.epochs", "0.1", "--out", name]) == 0
+    assert (Path(name) / "report.json").exists()
 
 
 def test_the_command_is_what_the_function_is(here: Path) -> None:

@@ -29,7 +29,7 @@ def test_transformer_base_by_default() -> None:
         ({"dropout": float("nan")}, "model.dropout"),
     ],
 )
-def test_impossible_sizes_are_refused_by_name(settings: dict[str, int], what: str) -> None:
+def test_impossible_sizes_are_refused_by_name(settings: dict[str, Any], what: str) -> None:
     with pytest.raises(ConfigError) as caught:
         TransformerConfig(**settings)
     assert caught.value.what == what

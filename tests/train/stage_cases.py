@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,12 +11,13 @@ import torch
 from torch import Tensor, nn
 
 from naic.captioners.families import CAPTIONERS
-from naic.learn.rewards import Rewards
+from naic.learn.references import References
+from naic.learn.rewards import Rewards, make_rewards
 from naic.text import PAD, PERIOD, UNK
 from naic.train.feed import Batch
 from naic.train.stages import Tools
 from tests.models.small import images
-from tests.train.runs import CAPTIONER_OF, make_settings
+from tests.train.runs import CAPTIONER_OF, make_learnable_store, make_settings, make_vocabulary
 
 LENGTH = 6
 A, B, C = 4, 5, 6  # words
@@ -114,3 +116,18 @@ def by_hand(logits: Tensor, words: Tensor) -> float:
             scores = logits[places].tolist()
             total += math.log(sum(map(math.exp, scores))) - scores[target]
     return total
+
+
+def all_sentences(length: int) -> Iterator[tuple[int, ...]]:
+    """All that can be said with A, B and the period."""
+    for count in range(length):
+        for start in itertools.product((A, B), repeat=count):
+            yield (*start, PERIOD)
+    yield from itertools.product((A, B), repeat=length)
+
+
+def real_rewards(folder: Path) -> Rewards:
+    """Of real captions, not of a table."""
+    store = make_learnable_store(folder / "store", 12)
+    captions = [record.captions for record in store.records]
+    return make_rewards(References.build(captions, make_vocabulary(store)), "cpu", form="torch")

@@ -1,56 +1,22 @@
-"""Checkpoints: whole at every moment, and refused when they are not what was written."""
+"""Checkpoints: they come back as they were, and are refused when they are not what was written."""
 
-import itertools
 import json
 import os
 import shutil
 import subprocess
 import sys
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from torch import Tensor, nn
 
-from naic.captioners.families import Family
-from naic.captioners.folder import ModelSettings, load_model
-from naic.decode.decoding import Decoding
 from naic.errors import CheckpointError, StoreError, WriteError
 from naic.files import locked
-from naic.models.config import TransformerConfig
-from naic.text.vocabulary import SPECIAL, Vocabulary
 from naic.train import checkpoint
-from naic.train.checkpoint import Snapshot, clean, keep_best, latest, load, save
-
-VOCABULARY = Vocabulary((*SPECIAL, "a"))
-FILES = ("model.safetensors", "optimiser.safetensors", "average.safetensors", "state.json")
-
-
-def snapshot(step: int) -> Snapshot:
-    """Different tensors at each step, so that one cannot be taken for another."""
-    weights = {
-        "a.weight": torch.full((2, 3), float(step)),
-        "b": torch.tensor([step], dtype=torch.bfloat16),
-    }
-    optimiser = {"exp_avg/b": torch.tensor([0.5 * step]), "step/b": torch.tensor(step)}
-    return Snapshot(step, weights, optimiser, {}, {"seed": 7, "rng": ["00ff"], "best": 0.1 + step})
-
-
-def assert_same(found: Snapshot, expected: Snapshot) -> None:
-    assert (found.step, found.state) == (expected.step, expected.state)
-    for part in ("model", "optimiser", "average"):
-        mine, theirs = getattr(found, part), getattr(expected, part)
-        assert mine.keys() == theirs.keys()
-        for name in theirs:
-            assert mine[name].dtype == theirs[name].dtype
-            assert torch.equal(mine[name], theirs[name])
-
-
-def names(folder: Path) -> set[str]:
-    return {path.name for path in folder.iterdir()}
+from naic.train.checkpoint import latest, load, save
+from tests.train.snapshots import FILES, assert_same, names, snapshot
 
 
 def resave(path: Path, change: Callable[[dict[str, Any]], object]) -> None:
@@ -269,81 +235,6 @@ def test_two_runs_cannot_share_a_folder(tmp_path: Path) -> None:
     assert "another run is writing to this folder" in second.stderr
 
 
-class Killed(BaseException):
-    """What a process does no more."""
-
-
-class Killer:
-    """Lets so many calls to the system through, and none after that: a process that is dead.
-
-    An audit hook sees files opened, made, renamed, linked and removed; fsync has no event of its
-    own. Since nothing works after the kill, tidying up in `except` and `finally` does not either.
-    """
-
-    EVENTS = frozenset(
-        ["open", "os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.symlink", "os.scandir"]
-    )
-
-    def __init__(self) -> None:
-        self.left: int | None = None
-        sys.addaudithook(lambda event, _: self.call() if event in self.EVENTS else None)
-
-    def call(self) -> None:
-        if self.left is not None:
-            self.left -= 1
-            if self.left < 0:
-                raise Killed
-
-    def kills(self, calls: int, work: Callable[[], object]) -> bool:
-        """Whether `work` was killed before it was done."""
-        self.left = calls
-        try:
-            work()
-        except Killed:
-            return True
-        finally:
-            self.left = None
-        return False
-
-
-@pytest.fixture(scope="module")
-def one_killer() -> Killer:
-    return Killer()  # an audit hook cannot be taken away again
-
-
-@pytest.fixture
-def killer(one_killer: Killer, monkeypatch: pytest.MonkeyPatch) -> Killer:
-    # Counted and not done: that matters to a power cut, and takes most of these tests' time.
-    monkeypatch.setattr(os, "fsync", lambda _: one_killer.call())
-    return one_killer
-
-
-def test_a_kill_at_any_moment_of_a_save_leaves_a_whole_checkpoint(
-    killer: Killer, tmp_path: Path
-) -> None:
-    outcomes = []
-    for calls in itertools.count():
-        run = tmp_path / str(calls)
-        for step in (1, 2):
-            save(run, snapshot(step))
-        killed = killer.kills(calls, partial(save, run, snapshot(3)))
-        found = latest(run)
-        assert found is not None
-        step = int(found.name.removeprefix("step-"))
-        assert step in (2, 3)
-        assert_same(load(found), snapshot(step))
-        outcomes.append(step)
-        for path in (run / "checkpoints").glob("step-*"):  # one may be deleted to go back
-            assert_same(load(path), snapshot(int(path.name.removeprefix("step-"))))
-        save(run, snapshot(4))
-        assert names(run / "checkpoints") == {found.name, "step-00000004"}
-        if not killed:
-            break
-    assert outcomes == sorted(outcomes)  # once it is there it stays
-    assert outcomes.count(2) > 10
-    assert outcomes.count(3) > 5  # kills while the old one is removed
-
-
 def test_all_is_on_the_disk_before_it_has_its_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -365,78 +256,3 @@ def test_all_is_on_the_disk_before_it_has_its_name(
     assert before == [before[0]]
     assert {found.stat().st_ino for found in (path, *path.iterdir())} <= before[0]
     assert path.parent.stat().st_ino in synced - before[0]  # and then the name itself
-
-
-def test_leftovers_go_when_a_run_is_resumed(killer: Killer, tmp_path: Path) -> None:
-    save(tmp_path, snapshot(1))
-    assert killer.kills(8, lambda: save(tmp_path, snapshot(2)))
-    assert len(names(tmp_path / "checkpoints")) == 2
-    clean(tmp_path)
-    assert names(tmp_path / "checkpoints") == {"step-00000001"}
-
-
-CONFIG = TransformerConfig(width=8, heads=2, encoder_layers=1, decoder_layers=1, hidden=8, length=4)
-SETTINGS = ModelSettings("dot", 2, len(VOCABULARY), "", CONFIG)
-
-
-def _build(config: TransformerConfig, features: int, words: int) -> nn.Module:
-    return nn.Linear(features, words)
-
-
-def _say(model: nn.Module, features: Tensor, mask: Tensor | None, decoding: Decoding) -> Tensor:
-    return torch.zeros(len(features), 4, dtype=torch.int64)
-
-
-DOT = {"dot": Family(TransformerConfig, _build, _say)}
-
-
-def best(run: Path, step: int, value: float) -> Path:
-    size = (len(VOCABULARY), 2)
-    weights = {"weight": torch.full(size, value), "bias": torch.zeros(len(VOCABULARY))}
-    return keep_best(run, weights, SETTINGS, VOCABULARY, "# Card\n", step)
-
-
-def value_of(run: Path) -> float:
-    """The weights that `best` leads to, which must be a whole model."""
-    model = load_model(run / "best", DOT).model
-    return float(model.state_dict()["weight"][0, 0])
-
-
-def test_best_leads_to_the_best(tmp_path: Path) -> None:
-    assert best(tmp_path, 100, 1.0) == tmp_path / "models" / "step-00000100"
-    assert (tmp_path / "best").readlink() == Path("models/step-00000100")  # runs may be moved
-    best(tmp_path, 300, 3.0)
-    assert value_of(tmp_path) == 3.0
-    assert names(tmp_path / "models") == {"step-00000300"}
-    assert names(tmp_path) == {"models", "best"}
-
-
-def test_the_same_step_again_after_a_kill(tmp_path: Path) -> None:
-    best(tmp_path, 100, 1.0)
-    best(tmp_path, 100, 2.0)
-    assert value_of(tmp_path) == 2.0
-    assert names(tmp_path / "models") == {"step-00000100-2"}
-    best(tmp_path, 100, 3.0)
-    assert names(tmp_path / "models") == {"step-00000100"}
-    assert value_of(tmp_path) == 3.0
-
-
-@pytest.mark.parametrize("step", [100, 200])
-def test_a_kill_at_any_moment_leaves_best_whole(step: int, killer: Killer, tmp_path: Path) -> None:
-    outcomes = []
-    for calls in itertools.count():
-        run = tmp_path / str(calls)
-        best(run, 100, 1.0)
-        killed = killer.kills(calls, partial(best, run, step, 2.0))
-        outcomes.append(value_of(run))
-        clean(run)
-        assert value_of(run) == outcomes[-1]
-        best(run, 300, 3.0)
-        assert value_of(run) == 3.0
-        assert names(run) == {"models", "best"}
-        assert names(run / "models") == {"step-00000300"}
-        if not killed:
-            break
-    assert outcomes == sorted(outcomes)
-    assert outcomes.count(1.0) > 10
-    assert outcomes.count(2.0) > 3

@@ -15,7 +15,7 @@ from naic.config import read_toml, structure
 from naic.errors import ConfigError
 from naic.models.config import TransformerConfig
 from naic.train.config import Settings, check, model_config, read_settings, settings_toml
-from tests.train.runs import make_settings
+from tests.train.runs import CAPTIONER_OF, make_settings
 
 CONFIGS = sorted(
     path
@@ -165,7 +165,7 @@ def test_a_table_that_the_stage_does_not_use_is_refused(
 
 @pytest.mark.parametrize("stage", ["scst", "cmal"])
 def test_reinforcement_learning_needs_a_start(tmp_path: Path, stage: str) -> None:
-    text = PLAIN.replace("teacher_xe", stage)
+    text = PLAIN.replace("teacher_xe", stage).replace("causal", CAPTIONER_OF[stage])
     assert refusal(tmp_path, text).what == "start"
     assert read(tmp_path, text, ("start", "runs/a/best")).start == Path("runs/a/best")
 
@@ -235,7 +235,8 @@ def test_a_captioner_of_the_callers_own(tmp_path: Path) -> None:
 
     own = {**CAPTIONERS, "mine": Family(Size, build, lambda *_: pytest.fail("nobody asked"))}
     path = tmp_path / "config.toml"
-    path.write_text(PLAIN.replace("causal", "mine") + "[model]\nhidden = 5\n")
+    text = PLAIN.replace("causal", "mine").replace("teacher_xe", "student_xe")
+    path.write_text(text + "[model]\nhidden = 5\n")
     settings = read_settings(path, captioners=own)
     assert model_config(settings, own) == Size(5)
     with pytest.raises(ConfigError, match="there is no captioner 'mine'"):

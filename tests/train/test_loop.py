@@ -1,11 +1,8 @@
 """Whole runs: what they leave behind, how they go on, and what they refuse."""
 
 import json
-import math
 import shutil
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -15,16 +12,12 @@ from naic.config import read_toml
 from naic.data.batches import read_features
 from naic.data.features import FeatureStore
 from naic.decode.decoding import Decoding
-from naic.errors import CheckpointError, ConfigError, StoreError, TrainingError
+from naic.errors import CheckpointError, ConfigError, StoreError
 from naic.files import locked
 from naic.train import checkpoint
 from naic.train.config import read_settings, settings_toml
-from naic.train.engine import Engine
 from naic.train.loop import train
-from naic.train.report import Reporter
 from naic.train.runlog import read_metrics
-from naic.train.stages import Logs
-from naic.train.validate import Validation
 from tests.train.runs import COMMAND, EPOCH, VALIDATION, enter, make_home, refused, run_settings
 from tests.train.sameness import content
 
@@ -230,63 +223,3 @@ def test_no_such_store(here: Path) -> None:
     (here / "one" / "file").write_text("")
     refused(StoreError, run_settings(out="file"))
     refused(StoreError, run_settings(out="file/run"))
-
-
-def logging(monkeypatch: pytest.MonkeyPatch, name: str, values: dict[int, float]) -> None:
-    """From now on engines say that of these steps, and 1 of the others."""
-    step = Engine.step
-
-    def said(engine: Engine, number: int, rate: float) -> Logs:
-        return {**step(engine, number, rate), name: torch.tensor(values.get(number, 1.0))}
-
-    monkeypatch.setattr(Engine, "step", said)
-
-
-def stopped(settings: Any) -> str:
-    with pytest.raises(TrainingError) as caught:
-        train(settings, command=COMMAND)
-    assert "The best weights are in run/best." in caught.value.hint
-    assert "schedule.learning_rate" in caught.value.hint
-    best = load_model(RUN / "best")
-    assert all(bool(value.isfinite().all()) for value in best.model.state_dict().values())
-    assert not (RUN / "report.json").exists()
-    with locked(RUN):  # it has let go of the folder
-        return f"{caught.value.what}: {caught.value.why}"
-
-
-def test_a_loss_that_is_no_number_stops_the_run(
-    here: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    logging(monkeypatch, "loss", {EPOCH + 2: math.nan})
-    assert stopped(run_settings()) == f"step {EPOCH + 3}: loss is not a finite number any more"
-    assert checkpoint.latest(RUN) == RUN / "checkpoints" / "step-00000005"
-    assert read_metrics(RUN)[-1]["loss"] == "nan"
-
-
-def test_no_checkpoint_is_saved_of_what_is_no_number(
-    here: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    logging(monkeypatch, "loss", {2 * EPOCH - 1: math.nan})
-    stopped(run_settings())
-    assert checkpoint.latest(RUN) == RUN / "checkpoints" / "step-00000005"
-
-
-def test_a_reward_that_collapses_stops_the_run(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    logging(monkeypatch, "reward", {3: 0.51, 7: 0.49})
-    told = stopped(run_settings("scst", guard={"fraction": 0.5}))
-    assert told == "step 8: the reward collapsed from 1.000 to 0.490"
-
-
-def test_captions_that_collapse_stop_the_run(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The best model is that of the best validation, not the last."""
-    ciders = iter([0.4, 0.9, 0.5, 0.4])
-    validate = Reporter.validate
-
-    def said(reporter: Reporter, decoding: Decoding) -> Validation:
-        return replace(validate(reporter, decoding), cider=next(ciders))
-
-    monkeypatch.setattr(Reporter, "validate", said)
-    told = stopped(run_settings(epochs=9.0, guard={"fraction": 0.5}))
-    assert told == "step 20: CIDEr fell from 0.900 at step 10 to 0.400"
-    assert (RUN / "best").readlink() == Path("models/step-00000010")
-    assert [path.name for path in (RUN / "models").iterdir()] == ["step-00000010"]

@@ -1,5 +1,6 @@
 """Runs that were broken off: they end as if nothing had happened, or say why they cannot."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -112,17 +113,49 @@ def test_so_does_every_stage(here: Path, stage: str, monkeypatch: pytest.MonkeyP
     assert differences(here / "one" / "run", here / "two" / "run") == []
 
 
-def test_resuming_what_is_finished_changes_nothing(here: Path) -> None:
-    chosen = run_settings()
-    report = train(chosen, command=COMMAND)
-    before = content(RUN.resolve())
-    again = train(chosen, command=COMMAND, resume=True)
-    assert {**again, "seconds": 0} == {**report, "seconds": 0}
-    assert content(RUN.resolve()) == before
+def test_resuming_what_is_finished_gives_its_report_at_once(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    report = train(run_settings(), command=COMMAND)
+    before = content(RUN.resolve()), (RUN / "report.json").stat().st_mtime_ns
+    with monkeypatch.context() as patch:
+        patch.setattr("naic.train.loop.set_up", lambda *_: pytest.fail("it began again"))
+        again = train(run_settings(), command=f"{COMMAND} --resume auto", resume=True)
+    assert again == report == json.loads((RUN / "report.json").read_text())
+    assert (content(RUN.resolve()), (RUN / "report.json").stat().st_mtime_ns) == before
+
+
+@pytest.mark.parametrize(
+    "name", ["report.json", "captions/val-beam1.json", "best/model.safetensors", "config"]
+)
+def test_a_report_that_does_not_match_is_made_anew(here: Path, name: str) -> None:
+    """Or if what it tells of is gone."""
+    report = train(run_settings(), command=COMMAND)
+    if name == "config":
+        said = (RUN / "report.json").read_text().replace("seed = 3", "seed = 4")
+        (RUN / "report.json").write_text(said)
+    else:
+        kept = (RUN / name).read_bytes()
+        (RUN / name).unlink()
+    if name.startswith("best"):
+        refused(CheckpointError, run_settings(), resume=True)
+        (RUN / name).write_bytes(kept)
+    assert train(run_settings(), command=COMMAND, resume=True).keys() == report.keys()
+    found = json.loads((RUN / "report.json").read_text())
+    assert {**found, "seconds": 0} == {**report, "seconds": 0}
+    assert (RUN / "captions" / "val-beam1.json").exists()
+
+
+def test_a_run_that_goes_on_has_no_report(here: Path) -> None:
+    """Else it could be taken for finished after it was killed."""
+    train(run_settings(), command=COMMAND)
+    broken_off(STEP, 2, run_settings(epochs=3.0), resume=True)
+    assert not (RUN / "report.json").exists()
 
 
 def test_what_a_kill_left_half_written_is_removed(unbroken: tuple[Path, dict[str, Any]]) -> None:
     broken_off(WRITE, 1, LONG, after=True)
+    (RUN / "report.json").unlink()  # it was killed just before that
     half = ("config.toml", "metrics.jsonl", "report.json", "captions/val-beam2.json")
     for name in (*half, "best/README.md"):
         (RUN / f"{name}.12-34.part").write_text("half of")

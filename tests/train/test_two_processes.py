@@ -1,5 +1,7 @@
 """Two processes that share a batch learn what one learns from all of it."""
 
+import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +11,7 @@ import pytest
 from naic.train.config import settings_toml
 from naic.train.loop import train
 from naic.train.runlog import read_metrics
+from tests.train.processes import seconds_until
 from tests.train.runs import EPOCH, make_learnable_store, run_settings
 
 STEPS = 50
@@ -47,3 +50,24 @@ def test_the_loss_is_that_of_one_process(tmp_path: Path, monkeypatch: pytest.Mon
     assert losses(shared) == pytest.approx(losses(alone), rel=1e-4)
     assert norms(shared) == pytest.approx(norms(alone), rel=1e-3)
     assert done.stdout.count("best model: ") == 1  # process 0 alone speaks
+
+
+def test_ctrl_c_at_the_terminal_is_told_of_once(tmp_path: Path) -> None:
+    make_learnable_store(tmp_path / "store")
+    folder = tmp_path / "here"
+    folder.mkdir()
+    (folder / "config.toml").write_text(settings_toml(run_settings(epochs=1e6)))
+    with subprocess.Popen(
+        [sys.executable, "-m", "naic", "train", "config.toml", "--nproc", "2"],
+        cwd=folder,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as process:
+        seconds_until((folder / "run" / "checkpoints").exists, 60)
+        os.killpg(process.pid, signal.SIGINT)  # a terminal tells all of them
+        told = process.communicate(timeout=60)[1]
+    assert process.returncode == 130
+    assert told.count("naic train: stopped.") == 1
+    assert "Traceback" not in told

@@ -6,6 +6,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
+from naic.backbones.colours import SUFFIX, WithColours
 from naic.backbones.cpu import keep_freed_memory
 from naic.backbones.efficientnet import VARIANTS
 from naic.backbones.weights import load_efficientnet
@@ -42,6 +43,8 @@ def load_backbone(
 ) -> Backbone:
     """A backbone by name: `efficientnet-lite0`, `-lite1`, `-lite2`, or `timm:NAME`.
 
+    With `+colours` after the name each cell's features end in its colours.
+
     On a CPU this also tells the C library to keep freed memory (`cpu.py` says why).
 
     Args:
@@ -51,19 +54,22 @@ def load_backbone(
         device: `auto` (CUDA when there is one), `cpu`, `cuda`, `cuda:1`, ...
     """
     module: nn.Module
-    if name.startswith("timm:"):
+    plain = name.removesuffix(SUFFIX)
+    if plain.startswith("timm:"):
         from naic.backbones.timm_models import load_timm  # timm is an extra, and slow to import
 
-        module, digest, own_pixels = load_timm(name.removeprefix("timm:"), weights)
-    elif name in VARIANTS:
+        module, digest, own_pixels = load_timm(plain.removeprefix("timm:"), weights)
+    elif plain in VARIANTS:
         if weights is not None:
             raise ConfigError(
                 "--weights", f"{name} has weights of its own", "Leave it out, or use timm:NAME."
             )
-        module, digest = load_efficientnet(name)
+        module, digest = load_efficientnet(plain)
         own_pixels = DEFAULT_PIXELS
     else:
         raise BackboneError(name, "unknown backbone", f"Try {', '.join(VARIANTS)} or timm:NAME.")
+    if name != plain:
+        module = WithColours(name, module)
     chosen = choose_device(device)
     if chosen.type == "cpu":
         keep_freed_memory()

@@ -33,14 +33,19 @@ class Family:
         config: the dataclass of [model] in a config file.
         build: makes the model from the config, the feature size and the vocabulary size.
         caption: (model, features, mask, decoding) to words (B, N), the same each time.
-        sample: (model, features, mask, samples) to words (B, S, N) by chance; only reinforcement
-            learning needs it.
+        sample: (model, features, mask, samples) to words (B, S, N) by chance; only the stage scst
+            needs it.
+        stages: the stages it can be trained with. The first two ask for a forward pass without
+            words; a model that is given the words before the next one names others.
+        widest_beam: the most sentences that `caption` can follow at once; None: any number.
     """
 
     config: type[Any]
     build: Callable[[Any, int, int], nn.Module]
     caption: Callable[[Any, Tensor, Tensor | None, Decoding], Tensor]
     sample: Callable[[Any, Tensor, Tensor | None, int], Tensor] | None = None
+    stages: tuple[str, ...] = ("student_xe", "cmal")
+    widest_beam: int | None = 1
 
 
 def _build_causal(config: TransformerConfig, features: int, words: int) -> Captioner:
@@ -90,6 +95,13 @@ def _sample_parallel(
 
 
 CAPTIONERS: dict[str, Family] = {
-    "causal": Family(TransformerConfig, _build_causal, _caption_causal, _sample_causal),
+    "causal": Family(
+        TransformerConfig,
+        _build_causal,
+        _caption_causal,
+        _sample_causal,
+        stages=("teacher_xe", "scst"),
+        widest_beam=None,
+    ),
     "parallel": Family(TransformerConfig, _build_parallel, _caption_parallel, _sample_parallel),
 }

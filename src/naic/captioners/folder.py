@@ -9,11 +9,8 @@ Folders appear whole or not at all, and weights are safetensors only: the checkp
 run are written and read with what is here too.
 """
 
-import contextlib
-import errno
 import json
 import os
-import shutil
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -27,13 +24,12 @@ from torch import Tensor, nn
 
 from naic.captioners.families import CAPTIONERS, Family
 from naic.config import read_toml, structure, to_toml
-from naic.errors import CheckpointError, ConfigError, WriteError
-from naic.files import sync_folder
+from naic.errors import CheckpointError, ConfigError
+from naic.files import whole_folder
 from naic.text.vocabulary import Vocabulary
 
 WEIGHTS, CONFIG, VOCABULARY, CARD = "model.safetensors", "config.toml", "vocab.json", "README.md"
 NAMES_SHOWN = 3
-_SAVING, _REMOVED = ".saving-", ".removed-"
 _KINDS = {
     torch.float64: "F64",
     torch.float32: "F32",
@@ -195,58 +191,6 @@ def write_synced(path: Path, chunks: Iterable[bytes | memoryview]) -> Written:
         file.flush()
         os.fsync(file.fileno())
     return Written(size, crc)
-
-
-@contextlib.contextmanager
-def whole_folder(folder: Path) -> Iterator[Path]:
-    """A temporary neighbour to fill, which then takes the name `folder`, synced to the disk.
-
-    A kill leaves at most a `.saving-…` folder behind, for `sweep` to remove.
-    """
-    if os.path.lexists(folder):
-        raise CheckpointError(str(folder), "is there already", "Choose a new name.")
-    temporary = folder.with_name(f"{_SAVING}{folder.name}.{os.getpid()}")
-    with writing(folder):
-        try:
-            shutil.rmtree(temporary, ignore_errors=True)  # of a dead process that had our number
-            temporary.mkdir(parents=True)
-            yield temporary
-            sync_folder(temporary)
-            temporary.rename(folder)
-            sync_folder(folder.parent)
-        except BaseException:  # Ctrl-C too
-            shutil.rmtree(temporary, ignore_errors=True)
-            raise
-
-
-@contextlib.contextmanager
-def writing(path: Path) -> Iterator[None]:
-    """Tell of a disk that is full, or a folder that is not ours, as our own error."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            hint = "Free some space and run the same command again."
-            raise WriteError(str(path), "the disk is full", hint) from error
-        hint = "Check the name, and the folder's permissions."
-        raise WriteError(str(path), f"cannot be written ({error.strerror})", hint) from error
-
-
-def remove_folder(folder: Path) -> None:
-    """Remove a folder so that its name never stands for half of it."""
-    if folder.is_symlink():  # what it leads to is not ours
-        folder.unlink()
-        return
-    doomed = folder.with_name(f"{_REMOVED}{folder.name}.{os.getpid()}")
-    folder.rename(doomed)
-    shutil.rmtree(doomed)
-
-
-def sweep(parent: Path) -> None:
-    """Remove what killed writers left in `parent`; only the holder of the run's lock may."""
-    for prefix in (_SAVING, _REMOVED):
-        for path in parent.glob(f"{prefix}*"):
-            shutil.rmtree(path)
 
 
 def _read_settings(path: Path, captioners: Mapping[str, Family]) -> tuple[ModelSettings, Family]:

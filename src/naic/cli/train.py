@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from naic.cli.main import INTERRUPTED
 from naic.errors import ConfigError
 
 HELP = """usage: naic train CONFIG [--resume auto] [--nproc N] [--dry-run] [--SECTION.KEY VALUE]
@@ -45,11 +46,21 @@ def run(arguments: Sequence[str]) -> int:
         from naic.train.launch import launch
 
         return launch(request.nproc, ["-m", "naic", "train", *arguments])
-    if worker:
+    command = f"naic train {shlex.join(arguments)}"
+    return _work(request, command) if worker else _train(request, command)
+
+
+def _work(request: Request, command: str) -> int:
+    """As one of several: Ctrl-C reaches all of them, and process 0 says so for all."""
+    try:
         from naic.train.watchdog import watch_parent
 
         watch_parent()
-    return _train(request, f"naic train {shlex.join(arguments)}")
+        return _train(request, command)
+    except KeyboardInterrupt:
+        if os.environ["RANK"] == "0":
+            raise
+        return INTERRUPTED
 
 
 def _train(request: Request, command: str) -> int:

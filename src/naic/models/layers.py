@@ -58,7 +58,12 @@ def grid_codes(regions: int, width: int, device: torch.device) -> Tensor:
         raise ConfigError("model.grid", why, "Set it to false for these features.")
     half = width // 2
     places = torch.arange(side, device=device)[:, None]
-    angles = places * torch.exp(torch.arange(0, half, 2, device=device) * (-math.log(1e4) / half))
+    # Waves from 6 cells to some 25 sides long: those of the words' codes, made for sentences of
+    # thousands, would hardly differ from one cell to the next.
+    longest = 4 * side
+    angles = places * torch.exp(
+        torch.arange(0, half, 2, device=device) * (-math.log(longest) / half)
+    )
     codes = torch.cat((angles.sin(), angles.cos()), -1)  # (side, half)
     rows = codes[:, None].expand(side, side, half)
     columns = codes[None].expand(side, side, half)

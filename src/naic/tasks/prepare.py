@@ -40,7 +40,8 @@ class PrepareOptions:
         source: The file or folder to read; for shapes, how many scenes to draw.
         out: The folder for the features.
         images: Folders or .tar files with the pictures, when they lie elsewhere.
-        backbone: efficientnet-lite0, efficientnet-lite1, efficientnet-lite2, or timm:NAME.
+        backbone: efficientnet-lite0, efficientnet-lite1, efficientnet-lite2, or timm:NAME; with
+            +colours after it the features also hold the colours of each cell.
         weights: A safetensors file with the weights of a timm: backbone.
         pixels: Pictures are squashed to this many pixels a side; by default the backbone's own.
         device: auto, cpu, cuda or cuda:N.

@@ -25,16 +25,12 @@ from naic.captioners.folder import (
     ModelSettings,
     Written,
     read_weights,
-    remove_folder,
-    sweep,
-    whole_folder,
     write_model,
     write_synced,
     write_weights,
-    writing,
 )
 from naic.errors import CheckpointError, NaicError
-from naic.files import sync_folder
+from naic.files import remove_folder, sweep, sync_folder, whole_folder, writing
 from naic.text.vocabulary import Vocabulary
 
 CHECKPOINTS, MODELS, BEST, STATE = "checkpoints", "models", "best", "state.json"

@@ -1,6 +1,5 @@
 """The settings of a training run: one TOML file, checked to the last key."""
 
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -10,6 +9,7 @@ from naic.captioners.families import CAPTIONERS, Family
 from naic.config import read_toml, structure, to_toml
 from naic.errors import ConfigError
 from naic.learn.schedules import Schedule
+from naic.train.overrides import kind_of, put_over
 
 Stage = Literal["teacher_xe", "scst", "student_xe", "cmal"]
 
@@ -214,8 +214,8 @@ def read_settings(
 ) -> Settings:
     """The file with `overrides` ("run.epochs", "3") put over it, checked."""
     values = read_toml(path)
-    for name, text in overrides:
-        _override(values, name, text)
+    for name, text in sorted(overrides, key=lambda pair: pair[0].startswith("model.")):
+        put_over(values, name, text, _kind(name, values, captioners))
     missing = [key for key in ("stage", "out", "captioner", "data") if key not in values]
     if missing:
         hint = "Add them to the file, or give them as options: --out DIR."
@@ -226,18 +226,28 @@ def read_settings(
         why = f"the stage {settings.stage} does not use [{'], ['.join(sorted(unused))}]"
         raise ConfigError(str(path), why, "Remove it, or choose the stage it belongs to.")
     model_config(settings, captioners)
-    check(settings)
+    check(settings, captioners)
     return settings
+
+
+def _kind(name: str, values: Mapping[str, Any], captioners: Mapping[str, Family]) -> Any:  # noqa: ANN401
+    """The type of a setting; what is in `[model]` only the captioner knows."""
+    if not name.startswith("model."):
+        return kind_of(name, Settings)
+    family = captioners.get(str(values.get("captioner")))
+    return kind_of(name.removeprefix("model."), family.config) if family else None
 
 
 def model_config(settings: Settings, captioners: Mapping[str, Family] = CAPTIONERS) -> Any:  # noqa: ANN401
     """`[model]` as its captioner's own dataclass."""
+    return structure(settings.model, _family(settings, captioners).config, "[model]")
+
+
+def _family(settings: Settings, captioners: Mapping[str, Family]) -> Family:
     if settings.captioner not in captioners:
-        known = ", ".join(captioners)
-        raise ConfigError(
-            "captioner", f"there is no captioner {settings.captioner!r}", f"There are: {known}."
-        )
-    return structure(settings.model, captioners[settings.captioner].config, "[model]")
+        why = f"there is no captioner {settings.captioner!r}"
+        raise ConfigError("captioner", why, f"There are: {', '.join(captioners)}.")
+    return captioners[settings.captioner]
 
 
 def settings_toml(settings: Settings) -> str:
@@ -247,8 +257,8 @@ def settings_toml(settings: Settings) -> str:
     return to_toml({name: getattr(settings, name) for name in names})
 
 
-def check(settings: Settings) -> None:
-    """Values that no run could work with."""
+def check(settings: Settings, captioners: Mapping[str, Family] = CAPTIONERS) -> None:
+    """Refuse values that no run could work with, and what the captioner cannot do."""
     for name, (low, high) in _LIMITS.items():
         value: Any = settings
         for part in name.split("."):
@@ -270,16 +280,23 @@ def check(settings: Settings) -> None:
     if settings.stage in ("scst", "cmal") and settings.start is None:
         why = f"{settings.stage} improves a model that can already caption"
         raise ConfigError("start", why, "Name the folder of one: --start runs/teacher/best")
+    _check_family(settings, captioners)
 
 
-def _override(values: dict[str, Any], name: str, text: str) -> None:
-    """Put one value in its place; text is read as TOML, or else as a string."""
-    *tables, key = name.split(".")
-    for table in tables:
-        values = values.setdefault(table, {})
-        if not isinstance(values, dict):
-            raise ConfigError(f"--{name}", f"{table} is no table", "Check the name.")
-    try:
-        values[key] = tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
-        values[key] = text
+def _check_family(settings: Settings, captioners: Mapping[str, Family]) -> None:
+    """A stage or a beam that is not for this captioner would fail late, or teach it nonsense."""
+    name, stage = settings.captioner, settings.stage
+    family = _family(settings, captioners)
+    if stage not in family.stages:
+        fitting = ", ".join(other for other in captioners if stage in captioners[other].stages)
+        hint = f"It has the stages {', '.join(family.stages)}; {stage} is for: {fitting}."
+        raise ConfigError("stage", f"a {name} captioner cannot be trained by {stage}", hint)
+    if stage == "scst" and family.sample is None:
+        why = f"scst samples captions, and a {name} captioner has no way to"
+        raise ConfigError("captioner", why, "Give its Family a `sample`.")
+    beams = [("validation.beam", settings.validation.beam)]
+    beams += [("validation.report", beam) for beam in settings.validation.report]
+    for where, beam in beams:
+        if family.widest_beam is not None and beam > family.widest_beam:
+            why = f"a {name} captioner cannot follow {beam} sentences at once"
+            raise ConfigError(where, why, f"Give {family.widest_beam} at most.")

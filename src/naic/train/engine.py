@@ -63,8 +63,7 @@ class Engine:
             with wait:
                 for name, value in self._backward(draw).items():
                     total[name] = total[name] + value if name in total else value
-        if self._clip:
-            total["gradient"] = nn.utils.clip_grad_norm_(self._parameters, self._clip)
+        total["gradient"] = self._gradient()
         self.optimiser.step()
         if self.average:
             with torch.no_grad():
@@ -81,6 +80,12 @@ class Engine:
         # Several processes' gradients are averaged; their shares are meant to be added up.
         self._accelerator.backward(loss * self._accelerator.num_processes)
         return logs
+
+    def _gradient(self) -> Tensor:
+        """Its norm before clipping; known without clipping too: the guard looks at it."""
+        if self._clip:
+            return nn.utils.clip_grad_norm_(self._parameters, self._clip)
+        return nn.utils.get_total_norm([p.grad for p in self._parameters if p.grad is not None])
 
     def _no_sync(self) -> contextlib.AbstractContextManager[None]:
         context: contextlib.AbstractContextManager[None] = self._accelerator.no_sync(self._model)
@@ -128,6 +133,14 @@ class Engine:
         }
         average = dict(zip(names, self.average, strict=True)) if self.average else {}
         return dict(self.plain.state_dict()), moments, average
+
+    def finite(self) -> bool:
+        """Whether all that training changes are finite numbers; waits for the device."""
+        _, moments, average = self.tensors()
+        changed = [*self._parameters, *moments.values(), *average.values()]
+        with torch.no_grad():  # the largest numbers: unlike sums of squares they cannot overflow
+            largest = torch._foreach_norm([t for t in changed if t.numel()], float("inf"))
+        return bool(torch.stack(largest).isfinite().all())
 
     def restore(
         self, model: dict[str, Tensor], moments: dict[str, Tensor], average: dict[str, Tensor]

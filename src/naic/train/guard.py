@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from naic.errors import TrainingError
 from naic.train.config import Settings
 
+# One bad look is not a collapse: early validations of healthy runs go up and down.
+IN_A_ROW = 2
 _ADVICE = {
     "teacher_xe": "Lower schedule.learning_rate, or warm up longer (schedule.warmup_steps).",
     "student_xe": "Lower schedule.learning_rate, or warm up longer (schedule.warmup_steps).",
@@ -19,12 +21,17 @@ _ADVICE = {
 
 @dataclass
 class Guard:
-    """Remembers the best validation and reward; `state` goes into checkpoints."""
+    """Remembers the best validation and reward, and how many in a row were far below them.
+
+    `state` goes into checkpoints: a run that was killed is given up where it would have been.
+    """
 
     settings: Settings
     best_cider: float = -math.inf
     best_step: int = -1
     best_reward: float = 0.0
+    bad_validations: int = 0
+    bad_rewards: int = 0
 
     def logged(self, step: int, epoch: float, logs: dict[str, float]) -> None:
         """Look at the mean values since the last line of the log."""
@@ -35,9 +42,16 @@ class Guard:
         if reward is None:
             return
         self.best_reward = max(self.best_reward, reward)
-        if self._watching(epoch) and reward < self.settings.guard.fraction * self.best_reward:
+        bad_one = self._far_below(epoch, reward, self.best_reward)
+        self.bad_rewards = self.bad_rewards + 1 if bad_one else 0
+        if self.bad_rewards == IN_A_ROW:
             why = f"the reward collapsed from {self.best_reward:.3f} to {reward:.3f}"
             raise self._stopped(step, why)
+
+    def weighed(self, step: int, *, finite: bool) -> None:
+        """Call it before weights are kept: a checkpoint of broken ones would be no use."""
+        if not finite:
+            raise self._stopped(step, "the weights are not finite numbers any more")
 
     def validated(self, step: int, cider: float) -> bool:
         """Note a validation; the answer is whether it is the best so far."""
@@ -47,13 +61,16 @@ class Guard:
         return better
 
     def judge(self, step: int, epoch: float, cider: float) -> None:
-        """Stop if the validation is far below the best one; call it when that is saved."""
-        if self._watching(epoch) and cider < self.settings.guard.fraction * self.best_cider:
+        """Stop if validations stay far below the best one; call it when that is saved."""
+        bad = self._far_below(epoch, cider, self.best_cider)
+        self.bad_validations = self.bad_validations + 1 if bad else 0
+        if self.bad_validations == IN_A_ROW:
             why = f"CIDEr fell from {self.best_cider:.3f} at step {self.best_step} to {cider:.3f}"
             raise self._stopped(step, why)
 
-    def _watching(self, epoch: float) -> bool:
-        return epoch >= self.settings.guard.from_epoch
+    def _far_below(self, epoch: float, value: float, best: float) -> bool:
+        rules = self.settings.guard
+        return epoch >= rules.from_epoch and value < rules.fraction * best
 
     def _stopped(self, step: int, why: str) -> TrainingError:
         kept = f"The best weights are in {self.settings.out / 'best'}. " if self.kept else ""
@@ -72,6 +89,8 @@ class Guard:
             "best_cider": self.best_cider if self.kept else 0.0,
             "best_step": self.best_step,
             "best_reward": self.best_reward,
+            "bad_validations": self.bad_validations,
+            "bad_rewards": self.bad_rewards,
         }
 
     def restore(self, state: dict[str, float]) -> None:
@@ -79,3 +98,6 @@ class Guard:
         self.best_step = int(state["best_step"])
         self.best_cider = state["best_cider"] if self.kept else -math.inf
         self.best_reward = state["best_reward"]
+        # Checkpoints of before the guard counted can still be gone on with.
+        self.bad_validations = int(state.get("bad_validations", 0))
+        self.bad_rewards = int(state.get("bad_rewards", 0))

@@ -17,9 +17,9 @@ from naic.train.checkpoint import Snapshot
 from naic.train.config import Settings
 from naic.train.display import Display
 from naic.train.guard import Guard
-from naic.train.report import Reporter, scores_of
+from naic.train.report import Reporter, finished_report, scores_of
 from naic.train.runlog import RunLog
-from naic.train.setup import Machinery, set_up
+from naic.train.setup import Machinery, set_up, take_folder
 from naic.train.stages import Logs
 
 EXAMPLES = 3
@@ -34,15 +34,20 @@ def train(
 ) -> dict[str, Any]:
     """Run a stage to its end, or on from its last checkpoint; gives what report.json holds.
 
-    All processes call it; process 0 alone writes. `command` is what the model card says was run.
+    Of a run that is finished, the report is all there is to give. All processes call it; process 0
+    alone writes. `command` is what the model card says was run.
 
     Raises:
         TrainingError: the run collapsed; the best weights so far are kept.
     """
-    with set_up(settings, captioners, resume=resume) as machinery:
-        run = Run(machinery, command)
-        run.learn()
-        return run.reporter.write(run.guard, run.seconds)
+    with take_folder(settings, captioners, resume=resume) as (accelerator, materials):
+        report = finished_report(accelerator, materials)
+        if report is None:
+            with set_up(accelerator, materials) as machinery:
+                run = Run(machinery, command)
+                run.learn()
+                report = run.reporter.write(run.guard, run.seconds)
+        return report
 
 
 class Run:
@@ -68,6 +73,7 @@ class Run:
     def learn(self) -> None:
         """The loop."""
         window = Window(self.machinery.accelerator, self.settings.run.batch)
+        self.reporter.withdraw()
         with self.display, self.log or nullcontext():
             if self.log is not None and self.log.note:
                 self.display.message(self.log.note)
@@ -112,6 +118,7 @@ class Run:
         began = time.monotonic()
         epoch = self.machinery.feed.epoch(done)
         with self.engine.averaged():
+            self.guard.weighed(done, finite=self.engine.finite())
             found = self.reporter.validate(Decoding(self.settings.validation.beam))
             best = self.guard.validated(done, found.cider)
             if best and self.main:
@@ -125,6 +132,7 @@ class Run:
 
     def _save(self, done: int) -> None:
         began = time.monotonic()
+        self.guard.weighed(done, finite=self.engine.finite())
         if self.log is not None:
             self.log.sync()
             state = {"guard": self.guard.state(), "seconds": self.seconds}

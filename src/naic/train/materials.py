@@ -13,10 +13,11 @@ from naic.captioners.folder import ModelSettings, load_model
 from naic.data.batches import Targets
 from naic.data.features import FeatureStore
 from naic.data.readers import refuse_unknown
+from naic.decode.policy import NEVER
 from naic.errors import ConfigError
 from naic.models.initialise import take_weights
 from naic.text import Vocabulary
-from naic.train.config import Settings, model_config
+from naic.train.config import Settings, check, model_config
 
 CONFIG, VOCABULARY = "config.toml", "vocab.json"  # the settings are written last
 
@@ -61,6 +62,7 @@ class Materials:
 
 def find_materials(settings: Settings, captioners: Mapping[str, Family]) -> Materials:
     """Open the store, settle the vocabulary, build the model, take the start model's weights."""
+    check(settings, captioners)  # they need not come from a file
     store = FeatureStore(settings.data.features)
     known = Counter(record.split for record in store.records)
     refuse_unknown(settings.data.validation, known)
@@ -75,6 +77,7 @@ def find_materials(settings: Settings, captioners: Mapping[str, Family]) -> Mate
     config = model_config(settings, captioners)
     settings = replace(settings, model=asdict(config))
     vocabulary = _vocabulary(settings, store, None if begun is None else begun.vocabulary)
+    _check_topk(settings, vocabulary)
     torch.manual_seed(settings.seed)
     family = captioners[settings.captioner]
     model = family.build(config, store.dim, len(vocabulary))
@@ -105,6 +108,13 @@ def _vocabulary(settings: Settings, store: FeatureStore, begun: Vocabulary | Non
         why = "its words are not those of the start model"
         raise ConfigError("data.vocabulary", why, "Leave it out: the start model's is then used.")
     return chosen
+
+
+def _check_topk(settings: Settings, vocabulary: Vocabulary) -> None:
+    sayable = len(vocabulary) - len(NEVER)
+    if settings.stage == "cmal" and settings.cmal.topk > sayable:
+        why = f"{settings.cmal.topk} is more than the {sayable} words that can be said"
+        raise ConfigError("cmal.topk", why, "Lower it.")
 
 
 def _validation_rows(settings: Settings, store: FeatureStore) -> list[int]:

@@ -4,9 +4,12 @@ import json
 import platform
 from collections.abc import Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import torch
+from accelerate import Accelerator
+from accelerate.utils import broadcast_object_list
 
 from naic import __version__
 from naic.captioners.folder import CARD, WEIGHTS, read_weights
@@ -14,8 +17,9 @@ from naic.decode.decoding import Decoding
 from naic.files import remove_temporaries, write_atomically
 from naic.train import checkpoint
 from naic.train.card import Score, model_card, sign_data
-from naic.train.config import settings_toml
+from naic.train.config import Settings, settings_toml
 from naic.train.guard import Guard
+from naic.train.materials import Materials
 from naic.train.setup import Machinery
 from naic.train.validate import Validation, Validator
 
@@ -65,8 +69,13 @@ class Reporter:
         captions = list(found.captions.values())
         return captions[:: max(1, len(captions) // count)][:count]
 
+    def withdraw(self) -> None:
+        """Remove the report of an earlier end: where one is, all else is as it says."""
+        if self._machinery.accelerator.is_main_process:
+            (self.settings.out / REPORT).unlink(missing_ok=True)
+
     def write(self, guard: Guard, seconds: float) -> dict[str, Any]:
-        """Caption with the best weights in each way asked for; write report.json and the card."""
+        """Caption with the best weights in each way asked for; write the card and report.json."""
         accelerator, engine = self._machinery.accelerator, self._machinery.engine
         out = self.settings.out
         if accelerator.is_main_process:
@@ -80,26 +89,26 @@ class Reporter:
             scores += self._scores(found, beam)
             if accelerator.is_main_process:
                 self._write_captions(found, beam)
-        report = self._report(guard, seconds, rows)
+        text = json.dumps(self._report(guard, seconds, rows), indent=1)
         if accelerator.is_main_process:
             remove_temporaries(out, REPORT)  # a killed run's
             remove_temporaries(out / checkpoint.BEST, CARD)
-            write_atomically(out / REPORT, f"{json.dumps(report, indent=1)}\n".encode())
             write_atomically(out / checkpoint.BEST / CARD, self._card(scores).encode())
+            write_atomically(out / REPORT, f"{text}\n".encode())  # last: it says that all is done
         accelerator.wait_for_everyone()
+        report: dict[str, Any] = json.loads(text)
         return report
 
     def _write_captions(self, found: Validation, beam: int) -> None:
         """In the layout of COCO's results files, which `naic evaluate` reads."""
-        folder = self.settings.out / CAPTIONS
-        folder.mkdir(exist_ok=True)
-        remove_temporaries(folder, "*")
+        path = _captions(self.settings, beam)
+        path.parent.mkdir(exist_ok=True)
+        remove_temporaries(path.parent, "*")
         rows = [
             {"image_id": int(name) if name.isdecimal() else name, "caption": caption}
             for name, caption in found.captions.items()
         ]
-        name = f"{'-'.join(self.settings.data.validation)}-beam{beam}.json"
-        write_atomically(folder / name, f"{json.dumps(rows)}\n".encode())
+        write_atomically(path, f"{json.dumps(rows)}\n".encode())
 
     def _report(self, guard: Guard, seconds: float, rows: list[dict[str, Any]]) -> dict[str, Any]:
         materials = self._machinery.materials
@@ -145,6 +154,38 @@ class Reporter:
 
     def _parameters(self) -> int:
         return sum(p.numel() for p in self._machinery.engine.plain.parameters())
+
+
+def finished_report(accelerator: Accelerator, materials: Materials) -> dict[str, Any] | None:
+    """The report of this very run, if it came to its end; all processes get that of process 0."""
+    found: list[Any] = [_read_report(materials) if accelerator.is_main_process else None]
+    if accelerator.num_processes > 1:
+        broadcast_object_list(found)
+    return None if found[0] is None else dict(found[0])
+
+
+def _read_report(materials: Materials) -> dict[str, Any] | None:
+    settings, store = materials.settings, materials.store
+    expected = {
+        "config": settings_toml(settings),
+        "data": asdict(sign_data(store, settings.data.train)),
+        "vocabulary": materials.vocabulary.fingerprint,
+        "validation_images": len(materials.validation),
+        "steps": materials.steps,
+    }
+    try:
+        report = json.loads((settings.out / REPORT).read_bytes())
+    except (OSError, ValueError):  # then it is written again
+        return None
+    same = isinstance(report, dict) and json.loads(json.dumps(expected)).items() <= report.items()
+    files = [_captions(settings, beam) for beam in settings.validation.report]
+    files.append(settings.out / checkpoint.BEST / WEIGHTS)
+    return report if same and all(path.is_file() for path in files) else None
+
+
+def _captions(settings: Settings, beam: int) -> Path:
+    name = f"{'-'.join(settings.data.validation)}-beam{beam}.json"
+    return settings.out / CAPTIONS / name
 
 
 def scores_of(found: Validation) -> dict[str, float]:

@@ -2,13 +2,14 @@
 
 import tomllib
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from accelerate import Accelerator
+from accelerate import Accelerator, PartialState
+from accelerate.state import AcceleratorState, is_initialized
 from accelerate.utils import InitProcessGroupKwargs, broadcast_object_list
 
 from naic.backbones.load import choose_device
@@ -44,10 +45,10 @@ class Machinery:
 
 
 @contextmanager
-def set_up(
+def take_folder(
     settings: Settings, captioners: Mapping[str, Family], *, resume: bool
-) -> Iterator[Machinery]:
-    """Take the run's folder, find all it needs, and restore the last checkpoint."""
+) -> Iterator[tuple[Accelerator, Materials]]:
+    """Take the run's folder, and find all it needs."""
     accelerator = _accelerator(settings)
     check_engine(settings.engine, accelerator)
     with ExitStack() as stack:
@@ -57,11 +58,17 @@ def set_up(
         materials = find_materials(settings, captioners)
         if accelerator.is_main_process:
             check_folder(materials, resume=resume)
-        feed = _feed(materials, accelerator)
-        stack.callback(feed.close)
+        yield accelerator, materials
+
+
+@contextmanager
+def set_up(accelerator: Accelerator, materials: Materials) -> Iterator[Machinery]:
+    """Make the engine, and restore the last checkpoint."""
+    settings = materials.settings
+    with closing(_feed(materials, accelerator)) as feed:
         materials.model.to(accelerator.device)
         tools = Tools(
-            materials.settings,
+            settings,
             materials.family,
             materials.model,
             _rewards(materials, accelerator),
@@ -76,8 +83,23 @@ def set_up(
 
 def _accelerator(settings: Settings) -> Accelerator:
     """Several processes find each other here; mixed precision stays the engine's business."""
-    cpu = choose_device(settings.engine.device).type == "cpu"
-    return Accelerator(cpu=cpu, kwargs_handlers=[InitProcessGroupKwargs(timeout=PATIENCE)])
+    chosen = choose_device(settings.engine.device)
+    if chosen.index:
+        why = f"a run takes the first card it sees, and this is {chosen}"
+        raise ConfigError("engine.device", why, 'Write "cuda", and set CUDA_VISIBLE_DEVICES.')
+    # accelerate keeps to the first device of a program, whatever a later run asks for.
+    if is_initialized() and PartialState().device.type != chosen.type:
+        if PartialState().num_processes > 1:
+            why = f"these processes found each other on {PartialState().device.type}"
+            raise ConfigError("engine.device", why, "Begin this run in a program of its own.")
+        AcceleratorState._reset_state(reset_partial_state=True)
+    accelerator = Accelerator(
+        cpu=chosen.type == "cpu", kwargs_handlers=[InitProcessGroupKwargs(timeout=PATIENCE)]
+    )
+    if accelerator.device.type != chosen.type:
+        why = f"this run wants {chosen.type}, and accelerate chose {accelerator.device.type}"
+        raise ConfigError("engine.device", why, "Unset ACCELERATE_... in the environment.")
+    return accelerator
 
 
 def _make_folder(out: Path) -> None:

@@ -1,0 +1,41 @@
+"""Settings from the command line: each is text, and where it goes decides how it is read."""
+
+import dataclasses
+import tomllib
+from pathlib import Path
+from typing import Any, get_args, get_origin, get_type_hints
+
+from naic.errors import ConfigError
+
+
+def put_over(values: dict[str, Any], name: str, text: str, kind: Any) -> None:  # noqa: ANN401
+    """Put `text` in the place `name` ("run.epochs") of `values`, the content of a TOML file.
+
+    It is read as TOML, or else as it stands. `kind` is the type of that place: where it is a name
+    or a path the text is never taken for a number or a date, so that `--out 2024` is a folder.
+    """
+    *tables, key = name.split(".")
+    for table in tables:
+        values = values.setdefault(table, {})
+        if not isinstance(values, dict):
+            raise ConfigError(f"--{name}", f"{table} is no table", "Check the name.")
+    try:
+        value = tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        value = text
+    values[key] = text if _is_text(kind) and not isinstance(value, str) else value
+
+
+def kind_of(name: str, kind: Any) -> Any:  # noqa: ANN401
+    """The type of a field of the dataclass `kind`, or of one in it; None: no such field."""
+    for part in name.split("."):
+        if not dataclasses.is_dataclass(kind):
+            return None
+        kind = get_type_hints(kind).get(part)
+    return kind
+
+
+def _is_text(kind: Any) -> bool:  # noqa: ANN401
+    """Whether it is a string or a path, perhaps an optional one; a list of them is not."""
+    choices = () if get_origin(kind) is tuple else get_args(kind)
+    return str in (kind, *choices) or Path in (kind, *choices)
