@@ -4,21 +4,29 @@ import ast
 import re
 import shlex
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
 import tyro
 
 from naic.cli.main import VERBS, main
 from naic.cli.prepare import _from_file
+from naic.cli.train import _parse
 from naic.data.readers import READER_NAMES
+from naic.decode.decoding import Decoding
 from naic.tasks.evaluate import EvaluateOptions
 from naic.tasks.prepare import PrepareOptions
+from naic.train.config import read_settings
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 GUIDE = (ROOT / "docs" / "evaluate.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```(\w+)\n(.*?)```", README, re.DOTALL)
 GUIDE_BLOCKS = re.findall(r"```(\w+)\n(.*?)```", GUIDE, re.DOTALL)
+TRAIN_BLOCKS = re.findall(
+    r"```(\w+)\n(.*?)```", (ROOT / "docs" / "train.md").read_text(encoding="utf-8"), re.DOTALL
+)
 
 
 @pytest.fixture
@@ -44,7 +52,7 @@ def test_the_python_examples_run_and_say_what_they_claim(features: Path) -> None
 def test_the_commands_are_ones_that_exist(monkeypatch: pytest.MonkeyPatch) -> None:
     commands = [
         shlex.split(line, comments=True)
-        for language, code in (*BLOCKS, *GUIDE_BLOCKS)
+        for language, code in (*BLOCKS, *GUIDE_BLOCKS, *TRAIN_BLOCKS)
         if language == "sh"
         for line in code.splitlines()
         if line.startswith("naic ")
@@ -52,7 +60,12 @@ def test_the_commands_are_ones_that_exist(monkeypatch: pytest.MonkeyPatch) -> No
     assert len(commands) >= 7
     for words in commands:
         assert words[1] in VERBS
-        if words[1] == "prepare":
+        if words[1] == "train":
+            request = _parse(words[2:])
+            assert read_settings(ROOT / request.config, request.overrides).out
+        if words[1:3] == ["prepare", "--config"]:
+            assert _from_file(ROOT / words[3]).reader in READER_NAMES
+        elif words[1] == "prepare":
             assert tyro.cli(PrepareOptions, args=words[2:]).reader in READER_NAMES
         if words[1] == "evaluate":
             assert tyro.cli(EvaluateOptions, args=words[2:]).references
@@ -67,6 +80,17 @@ def test_the_options_of_the_guide_exist() -> None:
         assert tyro.cli(EvaluateOptions, args=words) != EvaluateOptions(
             Path("results.json"), "captions.csv"
         )
+
+
+def test_the_captioner_of_the_guide_can_be_built() -> None:
+    code = next(code for language, code in TRAIN_BLOCKS if language == "python")
+    names: dict[str, Any] = {}
+    exec(code, names)
+    family = names["captioners"]["mean"]
+    model = family.build(family.config(), 3, 9)
+    features = torch.zeros(2, 4, 3)
+    assert model(features).shape == (2, 1, model.length, 9)
+    assert family.caption(model, features, None, Decoding()).shape == (2, model.length)
 
 
 def test_make_targets_named_in_the_documents_exist() -> None:

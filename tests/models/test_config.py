@@ -1,5 +1,7 @@
 """The sizes of a captioner: the paper's by default, impossible ones refused."""
 
+from typing import Any
+
 import pytest
 
 from naic.errors import ConfigError

@@ -1,0 +1,48 @@
+"""Codes of a grid's cells, and rows of outputs that a GPU likes."""
+
+import pytest
+import torch
+from torch import nn
+
+from naic.errors import ConfigError
+from naic.models.captioner import Captioner
+from naic.models.config import TransformerConfig
+from naic.models.layers import aligned_linear, grid_codes
+
+
+def test_a_cells_code_is_its_row_and_its_column() -> None:
+    codes = grid_codes(64, 32, torch.device("cpu")).view(8, 8, 32)
+    assert torch.equal(codes[3, :, :16], codes[3, :1, :16].expand(8, 16))  # one row, one code
+    assert torch.equal(codes[:, 5, 16:], codes[:1, 5, 16:].expand(8, 16))  # one column likewise
+    assert torch.equal(codes[2, 0, :16], codes[0, 2, 16:])  # counted alike in both directions
+    apart = torch.cdist(codes.flatten(0, 1), codes.flatten(0, 1)) + torch.eye(64) * 9
+    assert apart.min() > 0.5  # neighbours differ enough to be told apart
+
+
+def test_only_a_grid_has_codes() -> None:
+    with pytest.raises(ConfigError, match="no square grid"):
+        grid_codes(10, 32, torch.device("cpu"))
+
+
+@pytest.mark.parametrize("grid", [False, True])
+def test_the_order_of_regions_matters_to_a_grid_alone(grid: bool) -> None:
+    config = TransformerConfig(16, 2, 1, 1, 32, 0.0, 4, grid)
+    torch.manual_seed(0)
+    model = Captioner(config, 6, 9, causal=False).double().eval()
+    features = torch.randn(2, 9, 6, dtype=torch.float64)
+    same = torch.allclose(model(features), model(features.flip(1)), atol=1e-9)
+    assert same == (not grid)
+
+
+@pytest.mark.gpu
+def test_aligned_rows_have_the_same_values_and_gradients() -> None:
+    torch.manual_seed(0)
+    layer = nn.Linear(32, 91).double().cuda()
+    x = torch.randn(5, 3, 32, dtype=torch.float64, device="cuda")
+    for found in (aligned_linear(x, layer), layer(x)):
+        layer.zero_grad()
+        found.sin().sum().backward()
+        torch.testing.assert_close(found, x @ layer.weight.T + layer.bias)
+        expected = torch.einsum("abv,abd->vd", found.cos(), x)
+        torch.testing.assert_close(layer.weight.grad, expected)
+    assert aligned_linear(x, layer).stride(1) % 64 == 0
