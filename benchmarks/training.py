@@ -264,16 +264,17 @@ def measure(settings: Settings, materials: Materials) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--features", type=Path, required=True)
+    parser.add_argument("--vocabulary", type=Path, help="a vocab.json; else from the captions")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--stages", nargs="+", default=["xe", "scst"])
     parser.add_argument("--batches", nargs="+", type=int, default=[])
     options = parser.parse_args()
-    features = [("data.features", json.dumps(str(options.features)))]
+    data = {"data.features": options.features, "data.vocabulary": options.vocabulary}
+    given = [(name, str(path)) for name, path in data.items() if path]
     found: dict[str, Any] = {}
-    xe = read_settings(CONFIGS / "teacher_xe.toml", features)
-    materials = find_materials(xe, CAPTIONERS)
+    materials = find_materials(read_settings(CONFIGS / "teacher_xe.toml", given), CAPTIONERS)
     for name in options.stages:
-        settings = read_settings(CONFIGS / f"teacher_{name}.toml", features)
+        settings = read_settings(CONFIGS / f"teacher_{name}.toml", given)
         for batch in [settings.run.batch, *options.batches]:
             sized = replace(settings, run=replace(settings.run, batch=batch))
             key = name if batch == settings.run.batch else f"{name}, batch {batch}"

@@ -200,3 +200,31 @@ def test_nothing_here_can_unpickle() -> None:
                 assert "pickle" not in ast.dump(node)
             if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
                 assert (node.value.id, node.attr) != ("torch", "load")
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("width = 8", "width = 80000000"),
+        ("hidden = 16", "hidden = 1000000000000"),
+        ("encoder_layers = 1", "encoder_layers = 1000000000"),
+        ("length = 4", "length = 1000000000000"),
+        ("features = 5", "features = 1000000000000000000"),
+        ("features = 5", "features = -5"),
+    ],
+)
+def test_settings_that_ask_for_the_impossible_are_refused(
+    old: str, new: str, tmp_path: Path
+) -> None:
+    """Before any memory is asked for."""
+    config = TransformerConfig(
+        width=8, heads=2, encoder_layers=1, decoder_layers=1, hidden=16, length=4
+    )
+    model = CAPTIONERS["causal"].build(config, 5, len(VOCABULARY))
+    settings = ModelSettings("causal", 5, len(VOCABULARY), "", config)
+    write_model(tmp_path / "m", model.state_dict(), settings, VOCABULARY, "")
+    path = tmp_path / "m" / "config.toml"
+    assert old in path.read_text()
+    path.write_text(path.read_text().replace(old, new))
+    with pytest.raises(CheckpointError):
+        load_model(tmp_path / "m")

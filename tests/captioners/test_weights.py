@@ -1,5 +1,6 @@
 """Files of weights: every tensor comes back, and what is damaged or foreign is refused."""
 
+import os
 import struct
 from pathlib import Path
 
@@ -40,6 +41,18 @@ def test_every_kind_of_tensor_comes_back(tmp_path: Path) -> None:
     assert written.bytes == path.stat().st_size
     backwards = dict(reversed(MIXED.items()))
     assert write_weights(tmp_path / "again", backwards) == written  # no order but our own
+
+
+def test_a_header_may_have_any_length(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One file in 32 begins with the very byte that a pickle begins with."""
+    monkeypatch.setattr(os, "fsync", lambda _: None)  # hundreds of times it takes a while
+    first = set()
+    for length in range(1, 258):
+        weights = {"a" * length: torch.ones(2)}
+        written = write_weights(tmp_path / "w", weights)
+        assert_same(read_weights(tmp_path / "w", written), weights)
+        first.add((tmp_path / "w").read_bytes()[0])
+    assert first == set(range(0, 256, 8))
 
 
 def test_no_tensors_at_all_come_back(tmp_path: Path) -> None:

@@ -66,11 +66,20 @@ def test_nothing_is_bad_usage(capsys: pytest.CaptureFixture[str]) -> None:
         (["config.toml", "--resume", "maybe"], "--resume: 'maybe' is not known"),
         (["config.toml", "--resume"], "--resume: its value is missing"),
         (["config.toml", "--run.epochs"], "--run.epochs: its value is missing"),
-        (["config.toml", "--run.epoch", "3"], "extra fields found (epoch)"),
+        (["config.toml", "--run.epoch", "3"], "Did you mean --run.epochs?"),
+        (["config.toml", "--runs.epochs", "3"], "--runs.epochs: there is no such setting. Did"),
+        (["config.toml", "--model.widht", "3"], "Did you mean --model.width?"),
+        (["config.toml", "--zzz", "3"], "--zzz: there is no such setting. docs/train.md has"),
+        (["config.toml", "--captioner", "x", "--model.a", "3"], "there is no captioner 'x'"),
         (["config.toml", "--run.batch", "0"], "run.batch: 0 is not between"),
         (["config.toml", "--stage", "scst"], "the stage scst does not use [xe]"),
         (["config.toml", "--captioner", "parallel"], "stage: a parallel captioner cannot be"),
         (["config.toml", "--engine.graph", "true"], "engine.graph: CUDA graphs need a CUDA"),
+        (["config.toml", "--dry-run", "--engine.graph", "true"], "engine.graph: CUDA graphs"),
+        (["config.toml", "--dry-run=no"], "--dry-run=no: is not known"),
+        (["config.toml", "-n", "2"], "-n: is not known"),
+        (["config.toml", "--nproc", "3"], "run.batch: 8 images cannot be shared by 3 processes"),
+        (["config.toml", "--nproc", "2", "--run.epoch", "3"], "Did you mean --run.epochs?"),
     ],
 )
 def test_bad_usage(words: list[str], told: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -104,7 +113,7 @@ def test_it_goes_on(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_dry_run_writes_nothing(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = everything(here)
-    assert main(["train", "config.toml", "--dry-run", "--nproc", "2"]) == 0
+    assert main(["train", "config.toml", "--dry_run", "--nproc", "2"]) == 0
     told = capsys.readouterr().out
     assert "learns from: 40 images, 90 captions" in told
     assert "5 of 8 images on 2 processes, 1 epochs" in told
@@ -157,9 +166,9 @@ def test_several_processes_are_started_with_the_same_words(
         return 7
 
     monkeypatch.setattr(launch_module, "launch", launch)
-    words = ["config.toml", "--nproc", "3", "--resume", "auto"]
+    words = ["config.toml", "--nproc", "4", "--resume", "auto"]
     assert main(["train", *words]) == 7
-    assert started == [(3, ["-m", "naic", "train", *words])]
+    assert started == [(4, ["-m", "naic", "train", *words])]
     assert not RUN.exists()
 
 

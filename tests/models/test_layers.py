@@ -46,3 +46,16 @@ def test_aligned_rows_have_the_same_values_and_gradients() -> None:
         expected = torch.einsum("abv,abd->vd", found.cos(), x)
         torch.testing.assert_close(layer.weight.grad, expected)
     assert aligned_linear(x, layer).stride(1) % 64 == 0
+
+
+@pytest.mark.gpu  # not every CPU can multiply halves
+def test_a_grid_in_half_precision() -> None:
+    """Codes in float32 would make everything after them float32, which no half layer takes."""
+    config = TransformerConfig(16, 2, 1, 1, 32, 0.0, 4, grid=True)
+    torch.manual_seed(0)
+    model = Captioner(config, 6, 9, causal=False).cuda().eval()
+    features = torch.randn(2, 9, 6, device="cuda")
+    expected = model(features)
+    found = model.bfloat16()(features)
+    assert found.dtype == torch.bfloat16
+    assert torch.allclose(found.float(), expected, atol=0.1)

@@ -206,3 +206,16 @@ def test_a_killed_run_is_given_up_where_the_unbroken_one_is(
     assert f"{caught.value.what}: {caught.value.why}" == unbroken
     assert unbroken == "step 15: CIDEr fell from 0.900 at step 5 to 0.400"
     assert differences(here / "one" / "run", here / "two" / "run") == []
+
+
+def test_memory_that_runs_out_is_told_with_what_to_change(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_: Engine) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 9 GiB. GPU 0 has ...")
+
+    stepping(monkeypatch, LAST, full)
+    with pytest.raises(TrainingError) as caught:
+        train(run_settings())
+    assert caught.value.why == "the device has too little of it (CUDA out of memory)"
+    assert "run.accumulate" in caught.value.hint

@@ -216,8 +216,9 @@ def test_overrides_of_every_kind(tmp_path: Path) -> None:
 
 
 def test_an_override_through_what_is_no_table(tmp_path: Path) -> None:
-    error = refusal(tmp_path, PLAIN, ("stage.x", "1"))
-    assert (error.what, error.why) == ("--stage.x", "stage is no table")
+    error = refusal(tmp_path, f"{PLAIN}\nrun = 3\n", ("run.epochs", "1"))
+    assert (error.what, error.why) == ("--run.epochs", "run is no table")
+    assert refusal(tmp_path, PLAIN, ("stage.x", "1")).why == "there is no such setting"
 
 
 def test_overrides_may_bring_all_that_the_file_lacks(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from accelerate.state import AcceleratorState
 
 from naic.errors import ConfigError
 from naic.train import setup
-from naic.train.setup import _accelerator
+from naic.train.setup import _accelerator, check_cards
 from tests.train.runs import make_settings
 
 
@@ -52,6 +52,7 @@ def test_no_other_device_is_taken_in_silence(before: bool, monkeypatch: pytest.M
     """Here it is the environment that stands against the settings."""
     monkeypatch.setenv("ACCELERATE_USE_CPU", "1")
     monkeypatch.setattr(setup, "choose_device", torch.device)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
     if before:
         Accelerator(cpu=True)
     with pytest.raises(ConfigError, match="wants cuda, and accelerate chose cpu"):
@@ -63,6 +64,23 @@ def test_a_certain_card_is_chosen_in_the_environment(monkeypatch: pytest.MonkeyP
     with pytest.raises(ConfigError, match=r"engine\.device: a run takes the first card") as caught:
         accelerator("cuda:1")
     assert "CUDA_VISIBLE_DEVICES" in caught.value.hint
+
+
+def test_every_process_needs_a_card(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(setup, "choose_device", torch.device)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setenv("LOCAL_RANK", "2")
+    with pytest.raises(ConfigError) as caught:
+        accelerator("cuda")
+    assert caught.value.what == "--nproc"
+    assert caught.value.why == "there is no card for process 3 of this machine, which has 2"
+    check_cards("cuda", 2)
+    check_cards("cpu", 9)
+
+
+def test_precision_is_not_the_environments(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ACCELERATE_MIXED_PRECISION", "bf16")
+    assert accelerator("cpu").mixed_precision == "no"
 
 
 @pytest.mark.gpu

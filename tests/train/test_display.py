@@ -46,7 +46,7 @@ def shown(console: Console) -> str:
 def test_lines_now_and_then(clock: Clock) -> None:
     console = plain()
     with Display("teacher_xe", console=console) as screen:
-        screen.update(10, 1000, 0.5, {"loss": 3.14159, "images_per_second": 12345.6})
+        screen.update(10, 1000, 0.5, {"epoch": 0.5, "loss": 3.14159, "images_per_second": 12345.6})
         assert shown(console) == (
             "teacher_xe: step 10/1,000, epoch 0.50, loss 3.142, images/s 12,346\n"
         )

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 import torch
-from accelerate import Accelerator
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
@@ -289,6 +288,6 @@ def test_scst_learns(store: FeatureStore) -> None:
 )
 def test_what_a_cpu_cannot_do(settings: EngineSettings, what: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        check_engine(settings, Accelerator(cpu=True))
+        check_engine(settings, "cpu", 1)
     assert caught.value.what == what
     assert "cpu" in caught.value.why

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -193,6 +194,22 @@ def test_a_start_model_is_taken_over_whole(here: Path) -> None:
         assert torch.allclose(best.model.state_dict()[name], value, atol=1e-2), name
 
 
+def test_what_settings_leave_out_is_the_start_models(here: Path) -> None:
+    """One size on the command line must not bring back the defaults of all others."""
+    chosen = run_settings("scst", epochs=0.1, model=None)
+    train(replace(chosen, model={"dropout": 0.0}))
+    teacher = load_model(Path("../teacher/best")).settings.model
+    assert load_model(RUN / "best").settings.model == replace(teacher, dropout=0.0)
+
+
+@pytest.mark.parametrize("stage", ["scst", "cmal"])
+def test_rewards_teach_no_model_that_is_partly_new(here: Path, stage: str) -> None:
+    error = refused(ConfigError, run_settings(stage, model={"hidden": 24}))
+    assert error.what == "start"
+    assert f"{stage} needs all of its weights, and 6 tensors" in error.why
+    train(run_settings("student_xe", epochs=0.1, start="../teacher/best", model={"hidden": 24}))
+
+
 def test_a_start_model_of_another_kind_is_refused(here: Path) -> None:
     folder = Path("../wide")
     shutil.copytree("../teacher/best", folder, symlinks=False)
@@ -213,7 +230,7 @@ def test_splits_that_are_not_there(here: Path) -> None:
 
 def test_a_batch_that_cannot_be_shared_out(here: Path) -> None:
     error = refused(ConfigError, run_settings(run={"batch": 8, "accumulate": 3}))
-    assert "batch" in error.what
+    assert error.what == "run.batch"
     assert files(RUN) == set()  # nothing that would stand in the way of the next try
     train(run_settings(epochs=1.0))
 

@@ -1,19 +1,30 @@
 """Runs that were broken off: they end as if nothing had happened, or say why they cannot."""
 
 import json
+import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from naic.errors import CheckpointError, ConfigError
+from naic.errors import CheckpointError, ConfigError, StoreError
 from naic.train import checkpoint
 from naic.train.engine import Engine
 from naic.train.loop import train
 from naic.train.report import Reporter
 from naic.train.runlog import RunLog, read_metrics
-from tests.train.runs import COMMAND, EPOCH, enter, make_home, on_one_thread, refused, run_settings
+from tests.train.runs import (
+    COMMAND,
+    EPOCH,
+    enter,
+    make_home,
+    make_learnable_store,
+    on_one_thread,
+    refused,
+    run_settings,
+)
 from tests.train.sameness import content, differences
 
 RUN = Path("run")
@@ -234,3 +245,56 @@ def test_a_damaged_checkpoint_is_refused_and_nothing_is_lost(here: Path) -> None
     error = refused(CheckpointError, run_settings(epochs=3.0), resume=True)
     assert "step-00000005, which is whole" in error.hint
     assert len(read_metrics(RUN)) == 2 * EPOCH + 2
+
+
+@pytest.mark.parametrize(
+    ("tables", "part", "told"),
+    [
+        ({"model": {"hidden": 24}}, "model", "of another shape (encoder.layers.0.feed_forward"),
+        ({"optimiser": {"average": 0.0}}, "average", "missing (encoder.project.weight"),
+    ],
+)
+def test_a_checkpoint_of_another_run_is_refused(
+    here: Path, tables: dict[str, Any], part: str, told: str
+) -> None:
+    """Though it is whole."""
+    train(run_settings())
+    train(run_settings(out="other", **tables))
+    shutil.rmtree(RUN / "checkpoints")
+    shutil.copytree("other/checkpoints", RUN / "checkpoints")
+    error = refused(CheckpointError, run_settings(epochs=3.0), resume=True)
+    assert error.what == f"run/checkpoints/step-00000010/{part}.safetensors"
+    assert told in error.why
+
+
+@pytest.mark.parametrize("change", ["exp_avg/encoder.norm.weight", "step/encoder.norm.weight"])
+def test_so_is_one_with_another_optimiser(here: Path, change: str) -> None:
+    train(run_settings(epochs=1.0))
+    path = RUN / "checkpoints" / "step-00000005"
+    snapshot = checkpoint.load(path)
+    shutil.rmtree(path)
+    del snapshot.optimiser[change]
+    checkpoint.save(RUN, snapshot)
+    error = refused(CheckpointError, run_settings(epochs=2.0), resume=True)
+    assert error.what.endswith("optimiser.safetensors")
+
+
+def test_a_checkpoint_of_something_else_is_refused(here: Path) -> None:
+    train(run_settings(epochs=1.0))
+    path = RUN / "checkpoints" / "step-00000005"
+    snapshot = checkpoint.load(path)
+    shutil.rmtree(path)
+    checkpoint.save(RUN, replace(snapshot, state={"mood": "fine"}))
+    error = refused(CheckpointError, run_settings(epochs=2.0), resume=True)
+    assert error.what.endswith("step-00000005/state.json")
+
+
+def test_other_data_is_not_gone_on_with(here: Path) -> None:
+    """The store has its name from before, but not the same captions."""
+    train(run_settings(epochs=1.0))
+    (here / "store").unlink()
+    make_learnable_store(here / "store", images=48)
+    before = content(RUN.resolve())
+    error = refused(StoreError, run_settings(epochs=2.0), resume=True)
+    assert error.why.endswith("than is there now (index, records, images, captions differ)")
+    assert content(RUN.resolve()) == before

@@ -1,5 +1,6 @@
 """The log of a run: one line each, and after a resume as if there had been no kill."""
 
+import io
 import json
 import sys
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from naic.errors import WriteError
 from naic.train.runlog import TIMES, RunLog, read_metrics
 
 
@@ -149,3 +151,20 @@ def test_tensorboard_has_the_scalars_and_forgets_the_lost_steps(tmp_path: Path) 
         (20, 20.0),
         (30, 5.0),
     ]
+
+
+class Full(io.StringIO):
+    """A file on a disk without room."""
+
+    def flush(self) -> None:
+        raise OSError(28, "No space left on device")
+
+
+@pytest.mark.usefixtures("no_board")
+def test_a_full_disk_is_told_as_such(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with RunLog(tmp_path, None) as log:
+        with monkeypatch.context() as patch:
+            patch.setattr(log, "_file", Full())
+            with pytest.raises(WriteError, match="the disk is full") as caught:
+                log.log(1, {"loss": 1.0})
+        assert caught.value.what == str(tmp_path / "metrics.jsonl")

@@ -2,7 +2,7 @@
 
 A network trained to name objects learns to overlook their colours: from the features of
 EfficientNet-Lite2 a probe tells the colour of a drawn shape in 84 of 100 cases, and one that also
-sees the plain colours of the cell in nearly all. Captions speak of colours.
+sees plain colours in nearly all. Captions speak of colours.
 """
 
 import math
@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from naic.errors import BackboneError
 
 SUFFIX = "+colours"
-QUARTERS = 2  # each cell has the mean colours of its 2x2 quarters: 12 numbers
+PARTS = 4  # each cell has the mean colours of its 4x4 parts, 48 numbers: small things have some
 SPREAD = 6.0  # colours run from -3 to 3: as large as the network's features, which end at 6
 
 
@@ -27,7 +27,7 @@ class WithColours(nn.Module):
         self.network = network
 
     def forward(self, pixels: Tensor) -> Tensor:
-        """uint8 (B, H, W, 3) -> (B, R, F + 12)."""
+        """uint8 (B, H, W, 3) -> (B, R, F + 48)."""
         features: Tensor = self.network(pixels)
         regions = features.shape[1]
         side = math.isqrt(regions)
@@ -35,7 +35,7 @@ class WithColours(nn.Module):
             why = f"its {regions} regions are no square grid, so that no cell has a colour"
             raise BackboneError(self.name, why, f"Leave out {SUFFIX}.")
         colours = pixels.permute(0, 3, 1, 2).to(features.dtype)  # (B, 3, H, W)
-        colours = F.adaptive_avg_pool2d(colours, QUARTERS * side)
-        cells = F.pixel_unshuffle(colours, QUARTERS)  # (B, 12, side, side)
+        colours = F.adaptive_avg_pool2d(colours, PARTS * side)
+        cells = F.pixel_unshuffle(colours, PARTS)  # (B, 48, side, side)
         scaled = (cells / 255 - 0.5) * SPREAD
         return torch.cat((features, scaled.flatten(2).transpose(1, 2)), dim=2)

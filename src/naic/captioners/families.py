@@ -31,7 +31,8 @@ class Family:
 
     Attributes:
         config: the dataclass of [model] in a config file.
-        build: makes the model from the config, the feature size and the vocabulary size.
+        build: makes the model from the config, the feature size and the vocabulary size; also on
+            torch's "meta" device, where only the shapes are found.
         caption: (model, features, mask, decoding) to words (B, N), the same each time.
         sample: (model, features, mask, samples) to words (B, S, N) by chance; only the stage scst
             needs it.

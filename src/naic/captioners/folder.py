@@ -115,8 +115,8 @@ def load_model(
         why = f"has {len(vocabulary)} words, and {CONFIG} tells of {settings.words}"
         raise CheckpointError(str(folder / VOCABULARY), why, "Use the files of one model.")
     weights = read_weights(folder / WEIGHTS)
+    check_fit(folder / WEIGHTS, weights, _shapes(folder / CONFIG, settings, family))
     model = family.build(settings.model, settings.features, settings.words)
-    _check_fit(folder / WEIGHTS, weights, model.state_dict())
     model.load_state_dict(weights)
     return LoadedModel(model.to(device).eval(), family, settings, vocabulary)
 
@@ -132,8 +132,9 @@ def read_weights(path: Path, written: Written | None = None) -> dict[str, Tensor
     except OSError as error:
         raise _refuse(path, f"cannot be read ({error.strerror})") from error
     # A zip, as torch.save makes it, or a bare pickle: named as such, since "invalid header" would
-    # help nobody.
-    if data[:4] == b"PK\x03\x04" or data[:1] == b"\x80":
+    # help nobody. A safetensors file may begin with the same byte: that of its header's length.
+    foreign = data[:4] == b"PK\x03\x04" or data[:1] == b"\x80"
+    if foreign and data[4:9] != b"\0\0\0\0{":
         why = "is a pickled file, and naic reads safetensors only; nothing in it was run"
         raise CheckpointError(str(path), why, "Convert it to safetensors where you trust it.")
     if written is not None:
@@ -210,7 +211,25 @@ def _read_settings(path: Path, captioners: Mapping[str, Family]) -> tuple[ModelS
     return replace(settings, model=model), family
 
 
-def _check_fit(path: Path, weights: Mapping[str, Tensor], expected: Mapping[str, Tensor]) -> None:
+def _shapes(path: Path, settings: ModelSettings, family: Family) -> Mapping[str, Tensor]:
+    """Tensors like those of the model, but without memory.
+
+    A stranger's settings may ask for more of it than there is; weights that fit are on the disk.
+    """
+    try:
+        with torch.device("meta"):
+            return family.build(settings.model, settings.features, settings.words).state_dict()
+    except (RuntimeError, ValueError, OverflowError) as error:
+        why = f"no model can be made by these settings ({str(error).splitlines()[0]})"
+        raise CheckpointError(str(path), why, "Use the file as it was saved.") from error
+
+
+def check_fit(
+    path: Path,
+    weights: Mapping[str, Tensor],
+    expected: Mapping[str, Tensor],
+    hint: str = f"Use the {CONFIG} and {WEIGHTS} of one model.",
+) -> None:
     """Refuse the weights of another model, and name a few of those that do not fit."""
     missing = [name for name in expected if name not in weights]
     unknown = [name for name in weights if name not in expected]
@@ -222,7 +241,6 @@ def _check_fit(path: Path, weights: Mapping[str, Tensor], expected: Mapping[str,
     parts = (("missing", missing), ("not known", unknown), ("of another shape", other))
     why = "; ".join(f"{len(names)} {what} ({_few(names)})" for what, names in parts if names)
     if why:
-        hint = f"Use the {CONFIG} and {WEIGHTS} of one model."
         raise CheckpointError(str(path), f"holds the weights of another model: {why}", hint)
 
 

@@ -43,8 +43,12 @@ def run(arguments: Sequence[str]) -> int:
     request = _parse(list(arguments))
     worker = "RANK" in os.environ  # started by torchrun, or by ourselves
     if request.nproc > 1 and not worker and not request.dry_run:
+        from naic.train.config import read_settings
+        from naic.train.feed import check_shares
         from naic.train.launch import launch
 
+        chosen = read_settings(request.config, request.overrides).run
+        check_shares(chosen.batch, request.nproc, chosen.accumulate)  # said once, not by each
         return launch(request.nproc, ["-m", "naic", "train", *arguments])
     command = f"naic train {shlex.join(arguments)}"
     return _work(request, command) if worker else _train(request, command)
@@ -92,11 +96,14 @@ def _parse(words: list[str]) -> Request:
     resume, dry_run, nproc = False, False, 1
     while words:
         word = words.pop(0)
-        if not word.startswith("--"):
+        if not word.startswith("-"):
             files.append(word)
             continue
         name, equals, value = word.removeprefix("--").partition("=")
-        if name == "dry-run":
+        name = name.replace("-", "_")
+        if not word.startswith("--") or (name == "dry_run" and equals):
+            raise ConfigError(word, "is not known", "See `naic train --help`.")
+        if name == "dry_run":
             dry_run = True
             continue
         if not equals:
@@ -108,7 +115,7 @@ def _parse(words: list[str]) -> Request:
         elif name == "nproc":
             nproc = _number(value)
         else:
-            overrides.append((name.replace("-", "_"), value))
+            overrides.append((name, value))
     if len(files) != 1:
         why = f"one config file is needed, and there are {len(files)}"
         raise ConfigError("naic train", why, "See `naic train --help`.")

@@ -4,6 +4,8 @@ from dataclasses import dataclass
 
 from naic.errors import ConfigError
 
+MOST = 1024  # layers and places: a stranger's config must not keep us busy for ever
+
 
 @dataclass(frozen=True)
 class TransformerConfig:
@@ -41,6 +43,8 @@ class TransformerConfig:
         ):
             if value < 1:
                 raise ConfigError(f"model.{name}", f"{value} is below 1", "Give at least 1.")
+            if value > MOST and name not in ("width", "heads", "hidden"):
+                raise ConfigError(f"model.{name}", f"{value} is above {MOST}", "Give fewer.")
         if self.width % self.heads:
             raise ConfigError(
                 "model.width",

@@ -51,7 +51,7 @@ class Encoder(nn.Module):
             blocked = additive(mask[:, None, None, :], projected.dtype)
         x: Tensor = self.project_norm(self.dropout(projected.relu()))
         if self.grid:
-            x = x + grid_codes(x.shape[1], x.shape[2], x.device)
+            x = x + grid_codes(x.shape[1], x.shape[2], x.device).to(x.dtype)
         for layer in self.layers:
             x = layer(x, blocked)
         x = self.norm(x)

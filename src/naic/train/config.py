@@ -9,7 +9,7 @@ from naic.captioners.families import CAPTIONERS, Family
 from naic.config import read_toml, structure, to_toml
 from naic.errors import ConfigError
 from naic.learn.schedules import Schedule
-from naic.train.overrides import kind_of, put_over
+from naic.train.overrides import kind_of, put_over, unknown
 
 Stage = Literal["teacher_xe", "scst", "student_xe", "cmal"]
 
@@ -232,10 +232,14 @@ def read_settings(
 
 def _kind(name: str, values: Mapping[str, Any], captioners: Mapping[str, Family]) -> Any:  # noqa: ANN401
     """The type of a setting; what is in `[model]` only the captioner knows."""
-    if not name.startswith("model."):
-        return kind_of(name, Settings)
     family = captioners.get(str(values.get("captioner")))
-    return kind_of(name.removeprefix("model."), family.config) if family else None
+    if family is None:
+        return kind_of(name, Settings)  # the captioner is refused later
+    own = name.removeprefix("model.")
+    kind = kind_of(name, Settings) if own == name else kind_of(own, family.config)
+    if kind is None:
+        raise unknown(name, ("", Settings), ("model.", family.config))
+    return kind
 
 
 def model_config(settings: Settings, captioners: Mapping[str, Family] = CAPTIONERS) -> Any:  # noqa: ANN401

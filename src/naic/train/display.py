@@ -104,7 +104,7 @@ class Display:
 
     def _shown(self) -> list[tuple[str, str]]:
         names = [name for name in FIRST if name in self._values]
-        names += [name for name in self._values if name not in FIRST]
+        names += [name for name in self._values if name not in (*FIRST, "epoch")]  # in the heading
         return [(NAMES.get(name, name), _number(self._values[name])) for name in names]
 
     def _seconds_left(self, now: float) -> float | None:

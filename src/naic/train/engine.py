@@ -26,7 +26,7 @@ class Engine:
 
     def __init__(self, accelerator: Accelerator, tools: Tools, feed: Feed) -> None:
         settings = tools.settings
-        check_engine(settings.engine, accelerator)
+        check_engine(settings.engine, accelerator.device.type, accelerator.num_processes)
         self.tools = tools
         self.plain = tools.plain
         self._accelerator = accelerator
@@ -247,16 +247,16 @@ def _copy(draw: Draw) -> Draw:
     return draw._replace(**parts)
 
 
-def check_engine(settings: EngineSettings, accelerator: Accelerator) -> None:
-    """What this machine or number of processes cannot do."""
-    if settings.graph and accelerator.device.type != "cuda":
-        why = f"CUDA graphs need a CUDA device, and this run is on {accelerator.device.type}"
+def check_engine(settings: EngineSettings, device: str, processes: int) -> None:
+    """What this kind of device or number of processes cannot do."""
+    if settings.graph and device != "cuda":
+        why = f"CUDA graphs need a CUDA device, and this run is on {device}"
         raise ConfigError("engine.graph", why, "Set it to false.")
-    if settings.graph and accelerator.num_processes > 1:
-        why = f"a graph holds one process's step, and there are {accelerator.num_processes}"
+    if settings.graph and processes > 1:
+        why = f"a graph holds one process's step, and there are {processes}"
         raise ConfigError("engine.graph", why, "Set it to false, or run one process.")
-    if settings.precision == "tf32" and accelerator.device.type != "cuda":
-        why = f"there is no TF32 on {accelerator.device.type}"
+    if settings.precision == "tf32" and device != "cuda":
+        why = f"there is no TF32 on {device}"
         raise ConfigError("engine.precision", why, 'Choose "float32" or "bfloat16".')
 
 

@@ -61,6 +61,13 @@ class Batch(NamedTuple):
     images: Tensor
 
 
+def check_shares(batch: int, world: int, accumulate: int) -> None:
+    """Refuse a batch that cannot be cut into equal parts."""
+    if batch % (world * accumulate):
+        why = f"{batch} images cannot be shared by {world} processes in {accumulate} parts each"
+        raise ConfigError("run.batch", why, f"Choose a multiple of {world * accumulate}.")
+
+
 class Feed:
     """The batches of one process.
 
@@ -84,12 +91,7 @@ class Feed:
         fill: bool = False,
     ) -> None:
         """`fill` counts the places after the period as targets too, as `cross_entropy` does."""
-        if batch % (world * accumulate):
-            raise ConfigError(
-                "batch",
-                f"{batch} images cannot be shared by {world} processes in {accumulate} parts each",
-                f"Choose a multiple of {world * accumulate}.",
-            )
+        check_shares(batch, world, accumulate)
         self._store = store
         self._targets = targets
         self._captions = captions
@@ -205,7 +207,7 @@ class Feed:
         shape = (len(rows), self._regions, self._store.dim)
         try:
             table = torch.empty(shape, dtype=torch.float16, device=self._device)
-        except torch.OutOfMemoryError as error:
+        except RuntimeError as error:  # of a CPU's memory it is no OutOfMemoryError
             raise ConfigError(
                 "data.keep",
                 f"{2 * np.prod(shape, dtype=np.int64) / 1e9:.3g} GB of features do not fit "

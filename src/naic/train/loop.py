@@ -3,6 +3,7 @@
 import time
 from collections.abc import Mapping
 from contextlib import nullcontext
+from dataclasses import asdict
 from typing import Any
 
 import torch
@@ -11,6 +12,7 @@ from torch import Tensor
 
 from naic.captioners.families import CAPTIONERS, Family
 from naic.decode.decoding import Decoding
+from naic.errors import TrainingError
 from naic.learn.schedules import learning_rate
 from naic.train import checkpoint
 from naic.train.checkpoint import Snapshot
@@ -38,16 +40,24 @@ def train(
     alone writes. `command` is what the model card says was run.
 
     Raises:
-        TrainingError: the run collapsed; the best weights so far are kept.
+        TrainingError: the run collapsed, or memory ran out; the best weights so far are kept.
     """
     with take_folder(settings, captioners, resume=resume) as (accelerator, materials):
         report = finished_report(accelerator, materials)
         if report is None:
             with set_up(accelerator, materials) as machinery:
-                run = Run(machinery, command)
-                run.learn()
-                report = run.reporter.write(run.guard, run.seconds)
+                report = _run(Run(machinery, command))
         return report
+
+
+def _run(run: "Run") -> dict[str, Any]:
+    try:
+        run.learn()
+        return run.reporter.write(run.guard, run.seconds)
+    except torch.OutOfMemoryError as error:
+        why = f"the device has too little of it ({str(error).partition('. ')[0]})"
+        hint = "Raise run.accumulate, or lower run.batch or validation.batch; begin a new run."
+        raise TrainingError("memory", why, hint) from error
 
 
 class Run:
@@ -135,7 +145,11 @@ class Run:
         self.guard.weighed(done, finite=self.engine.finite())
         if self.log is not None:
             self.log.sync()
-            state = {"guard": self.guard.state(), "seconds": self.seconds}
+            state = {
+                "guard": self.guard.state(),
+                "seconds": self.seconds,
+                "data": asdict(self.reporter.data),
+            }
             checkpoint.save(self.settings.out, Snapshot(done, *self.engine.tensors(), state))
         self.machinery.accelerator.wait_for_everyone()
         self.seconds += time.monotonic() - began

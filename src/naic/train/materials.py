@@ -15,7 +15,7 @@ from naic.data.features import FeatureStore
 from naic.data.readers import refuse_unknown
 from naic.decode.policy import NEVER
 from naic.errors import ConfigError
-from naic.models.initialise import take_weights
+from naic.models.initialise import Taken, take_weights
 from naic.text import Vocabulary
 from naic.train.config import Settings, check, model_config
 
@@ -27,7 +27,7 @@ class Materials:
     """What was found.
 
     Attributes:
-        settings: the run's, with `[model]` in full: the start model's where the file had none.
+        settings: the run's, with `[model]` in full: what the file leaves out is the start model's.
         start: for people: what was taken from the start model; empty without one.
         config: `[model]` as the family's own dataclass.
     """
@@ -69,8 +69,9 @@ def find_materials(settings: Settings, captioners: Mapping[str, Family]) -> Mate
     begun = None
     if settings.start is not None:
         begun = load_model(settings.start, captioners)
-        if not settings.model:
-            settings = replace(settings, model=asdict(begun.settings.model))
+        if type(begun.settings.model) is captioners[settings.captioner].config:
+            sizes = {**asdict(begun.settings.model), **settings.model}
+            settings = replace(settings, model=sizes)
         if begun.settings.features != store.dim:
             why = f"it takes features of size {begun.settings.features}, the store has {store.dim}"
             raise ConfigError("start", why, "Prepare the features with the start model's backbone.")
@@ -83,7 +84,9 @@ def find_materials(settings: Settings, captioners: Mapping[str, Family]) -> Mate
     model = family.build(config, store.dim, len(vocabulary))
     start = ""
     if begun is not None:
-        start = take_weights(model, begun.model.state_dict()).describe()
+        taken = take_weights(model, begun.model.state_dict())
+        _check_taken(settings, taken)
+        start = taken.describe()
     length: int = model.length  # type: ignore[assignment]
     targets = Targets.build(store, settings.data.train, vocabulary, length)
     validation = _validation_rows(settings, store)
@@ -108,6 +111,14 @@ def _vocabulary(settings: Settings, store: FeatureStore, begun: Vocabulary | Non
         why = "its words are not those of the start model"
         raise ConfigError("data.vocabulary", why, "Leave it out: the start model's is then used.")
     return chosen
+
+
+def _check_taken(settings: Settings, taken: Taken) -> None:
+    """Rewards teach nothing to a model that is partly as it was drawn: its captions are noise."""
+    if taken.reset and settings.stage in ("scst", "cmal"):
+        why = f"{len(taken.reset)} tensors of the model cannot be taken from it ({taken.reset[0]})"
+        hint = "Leave out [model]: the sizes are then those of the start model."
+        raise ConfigError("start", f"{settings.stage} needs all of its weights, and {why}", hint)
 
 
 def _check_topk(settings: Settings, vocabulary: Vocabulary) -> None:

@@ -1,6 +1,7 @@
 """Settings from the command line: each is text, and where it goes decides how it is read."""
 
 import dataclasses
+import difflib
 import tomllib
 from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
@@ -33,6 +34,23 @@ def kind_of(name: str, kind: Any) -> Any:  # noqa: ANN401
             return None
         kind = get_type_hints(kind).get(part)
     return kind
+
+
+def unknown(name: str, *kinds: tuple[str, Any]) -> ConfigError:
+    """What to say of an option that no dataclass has; each of `kinds` comes with its prefix."""
+    known = [prefix + other for prefix, kind in kinds for other in _names(kind)]
+    close = difflib.get_close_matches(name, known, n=1)
+    hint = f"Did you mean --{close[0]}?" if close else "docs/train.md has them all."
+    return ConfigError(f"--{name}", "there is no such setting", hint)
+
+
+def _names(kind: Any) -> list[str]:  # noqa: ANN401
+    """The names of all settings in a dataclass, and in those that are in it."""
+    found = []
+    for name, inner in get_type_hints(kind).items():
+        within = _names(inner) if dataclasses.is_dataclass(inner) else []
+        found += [f"{name}.{other}" for other in within] or [name]
+    return found
 
 
 def _is_text(kind: Any) -> bool:  # noqa: ANN401

@@ -2,6 +2,7 @@
 
 import json
 import platform
+import re
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -34,7 +35,7 @@ class Reporter:
         self.settings = materials.settings
         self._machinery = machinery
         self._command = command
-        self._data = sign_data(materials.store, self.settings.data.train)
+        self.data = sign_data(materials.store, self.settings.data.train)
         self._validator = Validator(
             materials.store,
             materials.validation,
@@ -105,7 +106,7 @@ class Reporter:
         path.parent.mkdir(exist_ok=True)
         remove_temporaries(path.parent, "*")
         rows = [
-            {"image_id": int(name) if name.isdecimal() else name, "caption": caption}
+            {"image_id": _image_id(name), "caption": caption}
             for name, caption in found.captions.items()
         ]
         write_atomically(path, f"{json.dumps(rows)}\n".encode())
@@ -117,7 +118,7 @@ class Reporter:
             "captioner": self.settings.captioner,
             "command": self._command,
             "config": settings_toml(self.settings),
-            "data": asdict(self._data),
+            "data": asdict(self.data),
             "validation_images": len(materials.validation),
             "vocabulary": materials.vocabulary.fingerprint,
             "parameters": self._parameters(),
@@ -146,7 +147,7 @@ class Reporter:
             summary=f"An image captioner for features of {materials.store.index['backbone']}.",
             command=self._command,
             config=settings_toml(self.settings),
-            data=self._data,
+            data=self.data,
             vocabulary=materials.vocabulary,
             parameters=self._parameters(),
             scores=scores,
@@ -184,8 +185,13 @@ def _read_report(materials: Materials) -> dict[str, Any] | None:
 
 
 def _captions(settings: Settings, beam: int) -> Path:
-    name = f"{'-'.join(settings.data.validation)}-beam{beam}.json"
-    return settings.out / CAPTIONS / name
+    splits = re.sub(r"[^\w.-]", "_", "-".join(settings.data.validation))  # a name, and no path
+    return settings.out / CAPTIONS / f"{splits}-beam{beam}.json"
+
+
+def _image_id(name: str) -> int | str:
+    """COCO's ids are numbers; "007" is a name, or it would come back as another one."""
+    return int(name) if re.fullmatch(r"0|[1-9][0-9]{0,17}", name) else name
 
 
 def scores_of(found: Validation) -> dict[str, float]:

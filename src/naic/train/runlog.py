@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from naic.files import remove_temporaries, write_atomically
+from naic.files import remove_temporaries, write_atomically, writing
 
 if TYPE_CHECKING:  # it takes a second to import, and is an extra
     from torch.utils.tensorboard import SummaryWriter
@@ -36,6 +36,7 @@ class RunLog:
         kept = [line for line in _lines(path) if _step(line) <= last]
         remove_temporaries(run, METRICS)
         write_atomically(path, "".join(f"{json.dumps(line)}\n" for line in kept).encode())
+        self._path = path
         self._file = path.open("a", encoding="utf-8")
         self.note = ""
         self._board = _open_board(run / TENSORBOARD, last + 1)
@@ -45,8 +46,9 @@ class RunLog:
     def log(self, step: int, values: Mapping[str, float | str]) -> None:
         """Add a line; it outlives a kill of the process from then on."""
         line = {"step": step} | {name: _plain(value) for name, value in values.items()}
-        self._file.write(f"{json.dumps(line)}\n")
-        self._file.flush()
+        with writing(self._path):
+            self._file.write(f"{json.dumps(line)}\n")
+            self._file.flush()
         if self._board is not None:
             for name, value in values.items():
                 if not isinstance(value, str):
@@ -54,13 +56,15 @@ class RunLog:
 
     def sync(self) -> None:
         """Through to the disk; before a checkpoint is saved, so that it has no gap before it."""
-        os.fsync(self._file.fileno())
+        with writing(self._path):
+            os.fsync(self._file.fileno())
         if self._board is not None:
             self._board.flush()
 
     def close(self) -> None:
         """Write the rest, and let go of the files."""
-        self._file.close()
+        with writing(self._path):
+            self._file.close()
         if self._board is not None:
             self._board.close()
 

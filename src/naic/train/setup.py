@@ -1,28 +1,34 @@
 """From settings to an engine that is ready to step: a new run's, or a killed one's."""
 
+import json
+import os
 import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import torch
 from accelerate import Accelerator, PartialState
 from accelerate.state import AcceleratorState, is_initialized
 from accelerate.utils import InitProcessGroupKwargs, broadcast_object_list
+from torch import Tensor
 
 from naic.backbones.load import choose_device
 from naic.captioners.families import Family
+from naic.captioners.folder import check_fit
 from naic.errors import CheckpointError, ConfigError, StoreError
 from naic.files import locked, remove_temporaries, write_atomically
 from naic.learn.references import References
 from naic.learn.rewards import Mix, Rewards, make_rewards
 from naic.train import checkpoint
+from naic.train.card import sign_data
 from naic.train.checkpoint import Snapshot
 from naic.train.config import Settings, settings_toml
 from naic.train.engine import Engine, check_engine, prepare_speed
-from naic.train.feed import Feed
+from naic.train.feed import Feed, check_shares
 from naic.train.materials import CONFIG, VOCABULARY, Materials, find_materials
 from naic.train.stages import Tools
 
@@ -50,7 +56,7 @@ def take_folder(
 ) -> Iterator[tuple[Accelerator, Materials]]:
     """Take the run's folder, and find all it needs."""
     accelerator = _accelerator(settings)
-    check_engine(settings.engine, accelerator)
+    check_processes(settings, accelerator.device.type, accelerator.num_processes)
     with ExitStack() as stack:
         if accelerator.is_main_process:
             _make_folder(settings.out)
@@ -75,10 +81,24 @@ def set_up(accelerator: Accelerator, materials: Materials) -> Iterator[Machinery
             prepare_speed(materials.model, settings.engine),
         )
         engine = Engine(accelerator, tools, feed)
+        step, state = _restore(engine, materials, accelerator)
         if accelerator.is_main_process:
             _open_run(materials)
-        step, state = _restore(engine, settings.out, accelerator)
         yield Machinery(accelerator, materials, engine, feed, step, state)
+
+
+def check_processes(settings: Settings, device: str, processes: int) -> None:
+    """What so many processes, in all, cannot do on this kind of device."""
+    check_engine(settings.engine, device, processes)
+    check_shares(settings.run.batch, processes, settings.run.accumulate)
+
+
+def check_cards(device: str, processes: int) -> None:
+    """Each process of a machine needs a card of its own."""
+    cards = torch.cuda.device_count()
+    if device == "cuda" and processes > cards:
+        why = f"there is no card for process {processes} of this machine, which has {cards}"
+        raise ConfigError("--nproc", why, 'Start fewer, or set engine.device to "cpu".')
 
 
 def _accelerator(settings: Settings) -> Accelerator:
@@ -87,6 +107,7 @@ def _accelerator(settings: Settings) -> Accelerator:
     if chosen.index:
         why = f"a run takes the first card it sees, and this is {chosen}"
         raise ConfigError("engine.device", why, 'Write "cuda", and set CUDA_VISIBLE_DEVICES.')
+    check_cards(chosen.type, int(os.environ.get("LOCAL_RANK", "0")) + 1)
     # accelerate keeps to the first device of a program, whatever a later run asks for.
     if is_initialized() and PartialState().device.type != chosen.type:
         if PartialState().num_processes > 1:
@@ -94,7 +115,9 @@ def _accelerator(settings: Settings) -> Accelerator:
             raise ConfigError("engine.device", why, "Begin this run in a program of its own.")
         AcceleratorState._reset_state(reset_partial_state=True)
     accelerator = Accelerator(
-        cpu=chosen.type == "cpu", kwargs_handlers=[InitProcessGroupKwargs(timeout=PATIENCE)]
+        cpu=chosen.type == "cpu",
+        mixed_precision="no",  # not what the environment says
+        kwargs_handlers=[InitProcessGroupKwargs(timeout=PATIENCE)],
     )
     if accelerator.device.type != chosen.type:
         why = f"this run wants {chosen.type}, and accelerate chose {accelerator.device.type}"
@@ -190,13 +213,16 @@ def _rewards(materials: Materials, accelerator: Accelerator) -> Rewards | None:
     return make_rewards(references, accelerator.device, Mix(bleu4=bleu4))
 
 
-def _restore(engine: Engine, out: Path, accelerator: Accelerator) -> tuple[int, dict[str, Any]]:
+def _restore(
+    engine: Engine, materials: Materials, accelerator: Accelerator
+) -> tuple[int, dict[str, Any]]:
     """Process 0 reads the last checkpoint, the others get it from there: they may lack the disk."""
     found: list[Any] = [None]
     if accelerator.is_main_process:
-        path = checkpoint.latest(out)
+        path = checkpoint.latest(materials.settings.out)
         if path is not None:
             snapshot: Snapshot = checkpoint.load(path)
+            _check_snapshot(path, snapshot, engine, materials)
             engine.restore(snapshot.model, snapshot.optimiser, snapshot.average)
             found = [(snapshot.step, snapshot.state)]
     if accelerator.num_processes > 1:
@@ -206,3 +232,31 @@ def _restore(engine: Engine, out: Path, accelerator: Accelerator) -> tuple[int, 
     engine.share()
     step, state = found[0]
     return int(step), dict(state)
+
+
+def _check_snapshot(path: Path, snapshot: Snapshot, engine: Engine, materials: Materials) -> None:
+    """Refuse a whole checkpoint that is of another run, or of this run on other data."""
+    hint = "Put back the checkpoint of this run."
+    if not {"guard", "seconds"} <= snapshot.state.keys():
+        raise CheckpointError(str(path / checkpoint.STATE), "is of no training run", hint)
+    weights, _, average = engine.tensors()
+    for name, given, expected in (
+        ("model", snapshot.model, weights),
+        ("optimiser", snapshot.optimiser, _moments(engine, snapshot.optimiser)),
+        ("average", snapshot.average, average),
+    ):
+        check_fit(path / f"{name}.safetensors", given, expected, hint)
+    store, splits = materials.store, materials.settings.data.train
+    now = json.loads(json.dumps(asdict(sign_data(store, splits))))
+    before = snapshot.state.get("data", now)  # checkpoints of before it was kept have none
+    if before != now:
+        parts = ", ".join(key for key in now if before.get(key) != now[key])
+        why = f"the run was begun on other data than is there now ({parts} differ)"
+        raise StoreError(str(store.folder), why, "Put that back, or begin a new run: --out DIR.")
+
+
+def _moments(engine: Engine, given: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Tensors shaped like Adam's; a weight that was never trained has none."""
+    named = [(n, p) for n, p in engine.plain.named_parameters() if f"step/{n}" in given]
+    counts = {f"step/{name}": torch.zeros(()) for name, _ in named}
+    return counts | {f"{key}/{n}": p for n, p in named for key in ("exp_avg", "exp_avg_sq")}

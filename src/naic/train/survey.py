@@ -1,19 +1,19 @@
 """What a run would do, found out without writing anything."""
 
+from naic.backbones.load import choose_device
 from naic.captioners.families import CAPTIONERS
-from naic.errors import ConfigError
 from naic.train import checkpoint
 from naic.train.config import Settings
 from naic.train.materials import find_materials
-from naic.train.setup import check_folder
+from naic.train.setup import check_cards, check_folder, check_processes
 
 
 def survey(settings: Settings, nproc: int, *, resume: bool) -> list[tuple[str, str]]:
     """Lines for people: a name, and what there is to say of it."""
     run = settings.run
-    if run.batch % (nproc * run.accumulate):
-        why = f"{run.batch} images cannot be shared by {nproc} processes in {run.accumulate} parts"
-        raise ConfigError("run.batch", why, f"Choose a multiple of {nproc * run.accumulate}.")
+    device = choose_device(settings.engine.device).type
+    check_cards(device, nproc)
+    check_processes(settings, device, nproc)
     found = find_materials(settings, CAPTIONERS)
     weights = sum(p.numel() for p in found.model.parameters())
     check_folder(found, resume=resume)
