@@ -31,10 +31,11 @@ from naic.learn.references import References
 from naic.learn.rewards import make_rewards
 from naic.models.captioner import Captioner
 from naic.models.flops import flops
-from naic.train.config import EngineSettings, Settings, read_settings
+from naic.train.config import read_settings
 from naic.train.engine import Engine, prepare_speed
 from naic.train.feed import Batch, Draw, Feed
 from naic.train.materials import Materials, find_materials
+from naic.train.settings import EngineSettings, Settings
 from naic.train.stages import Tools
 
 CONFIGS = Path(__file__).parents[1] / "configs" / "coco"

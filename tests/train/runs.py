@@ -21,10 +21,10 @@ from naic.errors import NaicError
 from naic.learn.references import References
 from naic.learn.rewards import Rewards, make_rewards
 from naic.text import Vocabulary
-from naic.train.config import Settings
 from naic.train.engine import Engine, prepare_speed
 from naic.train.feed import Feed
 from naic.train.loop import train
+from naic.train.settings import Settings
 from naic.train.stages import Tools
 from tests.data.stores import NoImage
 

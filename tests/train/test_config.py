@@ -14,7 +14,8 @@ from naic.captioners.families import CAPTIONERS, Family
 from naic.config import read_toml, structure
 from naic.errors import ConfigError
 from naic.models.config import TransformerConfig
-from naic.train.config import Settings, check, model_config, read_settings, settings_toml
+from naic.train.config import check, model_config, read_settings, settings_toml
+from naic.train.settings import Settings
 from tests.train.runs import CAPTIONER_OF, make_settings
 
 CONFIGS = sorted(

@@ -12,8 +12,8 @@ from torch.testing import assert_close
 
 from naic.data.features import FeatureStore
 from naic.errors import ConfigError
-from naic.train.config import EngineSettings, Settings
 from naic.train.engine import Engine, check_engine, seed_noise
+from naic.train.settings import EngineSettings, Settings
 from naic.train.stages import STAGES
 from tests.train.runs import make_engine, make_learnable_store, make_settings
 

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from naic.captioners.families import CAPTIONERS, Family
 from naic.errors import ConfigError
-from naic.train.config import Settings, model_config, read_settings
+from naic.train.config import model_config, read_settings
 from naic.train.overrides import kind_of, put_over
+from naic.train.settings import Settings
 
 PLAIN = 'stage = "teacher_xe"\ncaptioner = "causal"\nout = "o"\ndata = { features = "f" }\n'
 LOOKS_LIKE = ["2024", "2026-11-15", "07:30:00", "1e3", "true", "[1]", "{a = 1}", "nan", "0x10"]

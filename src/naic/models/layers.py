@@ -79,6 +79,22 @@ def additive(allowed: Tensor, dtype: torch.dtype) -> Tensor:
     return zeros.masked_fill_(~allowed, -math.inf)
 
 
+def attend(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None,
+    dropout: float,
+    *,
+    causal: bool = False,
+) -> Tensor:
+    """(B, T, D) what queries (B, H, T, d) see in keys and values (B, H, S, d), heads merged."""
+    seen = F.scaled_dot_product_attention(
+        query, key, value, attn_mask=mask, dropout_p=dropout, is_causal=causal
+    )
+    return seen.transpose(1, 2).flatten(2)
+
+
 class SelfAttention(nn.Module):
     """Places of one sequence look at each other."""
 
@@ -95,15 +111,8 @@ class SelfAttention(nn.Module):
         qkv: Tensor = self.qkv(x)
         parts = qkv.view(batch, places, 3, self.heads, width // self.heads)
         query, key, value = parts.permute(2, 0, 3, 1, 4).unbind(0)  # (B, H, T, d) each
-        seen = F.scaled_dot_product_attention(
-            query,
-            key,
-            value,
-            attn_mask=mask,
-            dropout_p=self.dropout if self.training else 0.0,
-            is_causal=causal,
-        )
-        merged: Tensor = self.out(seen.transpose(1, 2).reshape(x.shape))
+        dropout = self.dropout if self.training else 0.0
+        merged: Tensor = self.out(attend(query, key, value, mask, dropout, causal=causal))
         return merged
 
     def step(self, x: Tensor, past: Tensor, position: Tensor, visible: Tensor) -> Tensor:
@@ -119,14 +128,8 @@ class SelfAttention(nn.Module):
         past.index_copy_(1, position.view(1), parts[:, None, :, 1:])
         key, value = past.flatten(1, 2).permute(2, 0, 3, 1, 4).unbind(0)  # (B, H, N*W, d)
         query = parts[:, :, 0].transpose(1, 2)  # (B, H, W, d)
-        seen = F.scaled_dot_product_attention(
-            query,
-            key,
-            value,
-            attn_mask=visible,
-            dropout_p=self.dropout if self.training else 0.0,
-        )
-        merged: Tensor = self.out(seen.transpose(1, 2).reshape(x.shape))
+        dropout = self.dropout if self.training else 0.0
+        merged: Tensor = self.out(attend(query, key, value, visible, dropout))
         return merged
 
 
@@ -148,14 +151,9 @@ class CrossAttention(nn.Module):
         """
         batch, places, width = x.shape
         query: Tensor = self.query(x)
-        seen = F.scaled_dot_product_attention(
-            query.view(batch, places, self.heads, width // self.heads).transpose(1, 2),
-            keys,
-            values,
-            attn_mask=mask,
-            dropout_p=self.dropout if self.training else 0.0,
-        )
-        merged: Tensor = self.out(seen.transpose(1, 2).reshape(x.shape))
+        query = query.view(batch, places, self.heads, width // self.heads).transpose(1, 2)
+        dropout = self.dropout if self.training else 0.0
+        merged: Tensor = self.out(attend(query, keys, values, mask, dropout))
         return merged
 
 

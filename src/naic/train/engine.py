@@ -14,8 +14,8 @@ from torch import Tensor, nn
 
 from naic.errors import ConfigError
 from naic.learn.xe import cross_entropy
-from naic.train.config import EngineSettings, OptimiserSettings
 from naic.train.feed import Batch, Draw, Feed
+from naic.train.settings import EngineSettings, OptimiserSettings
 from naic.train.stages import STAGES, Logs, Tools
 
 WARM_UP = 3  # steps before a graph is captured: libraries choose their kernels and working space

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 
 from naic.errors import TrainingError
-from naic.train.config import Settings
+from naic.train.settings import Settings
 
 # One bad look is not a collapse: early validations of healthy runs go up and down.
 IN_A_ROW = 2

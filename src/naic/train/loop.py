@@ -16,11 +16,11 @@ from naic.errors import TrainingError
 from naic.learn.schedules import learning_rate
 from naic.train import checkpoint
 from naic.train.checkpoint import Snapshot
-from naic.train.config import Settings
 from naic.train.display import Display
 from naic.train.guard import Guard
 from naic.train.report import Reporter, finished_report, scores_of
 from naic.train.runlog import RunLog
+from naic.train.settings import Settings
 from naic.train.setup import Machinery, set_up, take_folder
 from naic.train.stages import Logs
 

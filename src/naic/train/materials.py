@@ -17,7 +17,8 @@ from naic.decode.policy import NEVER
 from naic.errors import ConfigError
 from naic.models.initialise import Taken, take_weights
 from naic.text import Vocabulary
-from naic.train.config import Settings, check, model_config
+from naic.train.config import check, model_config
+from naic.train.settings import Settings
 
 CONFIG, VOCABULARY = "config.toml", "vocab.json"  # the settings are written last
 

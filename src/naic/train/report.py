@@ -18,9 +18,10 @@ from naic.decode.decoding import Decoding
 from naic.files import remove_temporaries, write_atomically
 from naic.train import checkpoint
 from naic.train.card import Score, model_card, sign_data
-from naic.train.config import Settings, settings_toml
+from naic.train.config import settings_toml
 from naic.train.guard import Guard
 from naic.train.materials import Materials
+from naic.train.settings import Settings
 from naic.train.setup import Machinery
 from naic.train.validate import Validation, Validator
 

@@ -26,10 +26,11 @@ from naic.learn.rewards import Mix, Rewards, make_rewards
 from naic.train import checkpoint
 from naic.train.card import sign_data
 from naic.train.checkpoint import Snapshot
-from naic.train.config import Settings, settings_toml
+from naic.train.config import settings_toml
 from naic.train.engine import Engine, check_engine, prepare_speed
 from naic.train.feed import Feed, check_shares
 from naic.train.materials import CONFIG, VOCABULARY, Materials, find_materials
+from naic.train.settings import Settings
 from naic.train.stages import Tools
 
 # Longer than any work that one process does alone while the others wait: a save, compiling.

@@ -18,8 +18,8 @@ from naic.decode.sample import choose
 from naic.learn.policy_loss import policy_loss
 from naic.learn.rewards import Rewards
 from naic.learn.xe import cross_entropy
-from naic.train.config import Settings
 from naic.train.feed import Batch
+from naic.train.settings import Settings
 
 Logs = dict[str, Tensor]  # 0-dim each: this batch's share of the step's value
 

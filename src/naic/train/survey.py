@@ -3,8 +3,8 @@
 from naic.backbones.load import choose_device
 from naic.captioners.families import CAPTIONERS
 from naic.train import checkpoint
-from naic.train.config import Settings
 from naic.train.materials import find_materials
+from naic.train.settings import Settings
 from naic.train.setup import check_cards, check_folder, check_processes
 
 

@@ -1,0 +1,172 @@
+"""What a training run can be told: frozen dataclasses, one for each table of its TOML file."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from naic.learn.schedules import Schedule
+
+Stage = Literal["teacher_xe", "scst", "student_xe", "cmal"]
+
+
+@dataclass(frozen=True)
+class DataSettings:
+    """What is learnt from.
+
+    Attributes:
+        features: a feature store made by `naic prepare`.
+        train: the splits to learn from; also those whose captions count for df.
+        validation: the splits that decide which checkpoint is the best.
+        captions: captions of an image in one step; the encoder runs once for all of them.
+        vocabulary: a vocab.json; without it the start model's, or one from the captions.
+        more_than: words seen more often than this in the training captions are known.
+        keep: where the features lie during training; "host" reads them from the store.
+    """
+
+    features: Path
+    train: tuple[str, ...] = ("train",)
+    validation: tuple[str, ...] = ("val",)
+    captions: int = 5
+    vocabulary: Path | None = None
+    more_than: int = 5
+    keep: Literal["device", "host"] = "device"
+
+
+@dataclass(frozen=True)
+class OptimiserSettings:
+    """Adam, as in the paper.
+
+    Attributes:
+        clip: gradients are shortened to this norm; 0 leaves them as they are.
+        average: the decay of the moving average of the weights that is validated and kept; 0: none.
+    """
+
+    beta1: float = 0.9
+    beta2: float = 0.98
+    epsilon: float = 1e-9
+    weight_decay: float = 0.0
+    clip: float = 1.0
+    average: float = 0.0
+
+
+@dataclass(frozen=True)
+class RunSettings:
+    """How long, how much at once, and how often to look.
+
+    Attributes:
+        batch: images in a step, over all processes and parts: what is learnt does not depend on
+            how many processes share the work.
+        accumulate: parts that each process cuts its share into, to save memory.
+        log_every: steps between two lines of metrics.jsonl.
+        validate_every: epochs between two validations.
+        save_every: epochs between two checkpoints.
+    """
+
+    epochs: float = 15.0
+    batch: int = 50
+    accumulate: int = 1
+    log_every: int = 50
+    validate_every: float = 1.0
+    save_every: float = 1.0
+
+
+@dataclass(frozen=True)
+class EngineSettings:
+    """How the step is run. None of it changes what is learnt, but for rounding.
+
+    Attributes:
+        precision: "bfloat16" is mixed precision; "tf32" rounds inside matrix products (NVIDIA).
+        compile: layers and losses through torch.compile.
+        graph: the whole step, optimiser included, as one CUDA graph; one process only.
+    """
+
+    device: str = "auto"
+    precision: Literal["float32", "tf32", "bfloat16"] = "float32"
+    compile: bool = False
+    graph: bool = False
+
+
+@dataclass(frozen=True)
+class ValidationSettings:
+    """How captions are made to be scored.
+
+    Attributes:
+        beam: beam width of the validations during the run.
+        report: beam widths of the captions that are written at the end, by the best weights.
+        batch: images at once.
+        limit: the first so many images only; 0: all.
+    """
+
+    beam: int = 1
+    report: tuple[int, ...] = (1,)
+    batch: int = 256
+    limit: int = 0
+
+
+@dataclass(frozen=True)
+class GuardSettings:
+    """When to give a run up.
+
+    Attributes:
+        fraction: stop when the validation's CIDEr or the reward falls below this share of the best
+            one seen; 0 never stops.
+        from_epoch: not before this epoch.
+    """
+
+    fraction: float = 0.5
+    from_epoch: float = 0.0
+
+
+@dataclass(frozen=True)
+class XESettings:
+    """Word-level cross-entropy; `fill` (student) trains the places after the period as periods."""
+
+    smoothing: float = 0.0
+    fill: bool = False
+
+
+@dataclass(frozen=True)
+class SCSTSettings:
+    """Self-critical training.
+
+    Attributes:
+        baseline: "greedy" is the caption of beam 1, "loo" the mean reward of the other samples.
+        samples: captions sampled for an image.
+        dropout: leave it on; off, the captions come from the very policy that is improved.
+        bleu4: its weight in the reward beside CIDEr-D, whose weight is 1.
+    """
+
+    baseline: Literal["greedy", "loo"] = "loo"
+    samples: int = 5
+    dropout: bool = False
+    bleu4: float = 0.0
+
+
+@dataclass(frozen=True)
+class CMALSettings:
+    """Counterfactuals-critical multi-agent learning: `topk` is the paper's k."""
+
+    topk: int = 2
+    bleu4: float = 0.0
+
+
+@dataclass(frozen=True)
+class Settings:
+    """All of a run. `captioner` names the kind of model, `[model]` its own settings."""
+
+    stage: Stage
+    out: Path
+    captioner: str
+    data: DataSettings
+    model: dict[str, Any] = field(default_factory=dict)
+    start: Path | None = None  # a model folder whose weights to begin with
+    seed: int = 1
+    schedule: Schedule = field(default_factory=Schedule)
+    optimiser: OptimiserSettings = field(default_factory=OptimiserSettings)
+    run: RunSettings = field(default_factory=RunSettings)
+    engine: EngineSettings = field(default_factory=EngineSettings)
+    validation: ValidationSettings = field(default_factory=ValidationSettings)
+    guard: GuardSettings = field(default_factory=GuardSettings)
+    xe: XESettings = field(default_factory=XESettings)
+    scst: SCSTSettings = field(default_factory=SCSTSettings)
+    cmal: CMALSettings = field(default_factory=CMALSettings)
