@@ -18,11 +18,9 @@ EXTRAS := train,metrics,serve,onnx,timm,dev
 
 .PHONY: demo test lint check check-slow bench wheel docs clean
 
-demo: $(READY)  ## draw the embedded dataset, extract features, show what was done
+demo: $(READY)  ## a short form of the paper's ladder on drawn scenes: teacher, students, captions
 	rm -rf runs/demo
-	$(BIN)/naic shapes runs/demo/pictures --count 16
-	$(BIN)/naic prepare shapes 128 --out runs/demo/features
-	$(BIN)/naic show runs/demo/features
+	$(BIN)/naic reproduce --preset tiny --quick --fast --out runs/demo
 
 test: $(READY)  ## the tests
 	$(BIN)/python -m pytest -m "not slow"

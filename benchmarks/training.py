@@ -20,7 +20,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from accelerate import Accelerator
@@ -36,7 +36,7 @@ from naic.train.engine import Engine, prepare_speed
 from naic.train.feed import Batch, Draw, Feed
 from naic.train.materials import Materials, find_materials
 from naic.train.settings import EngineSettings, Settings
-from naic.train.stages import Tools
+from naic.train.stages import make_tools
 
 CONFIGS = Path(__file__).parents[1] / "configs" / "coco"
 PEAK = 989e12  # bfloat16 FLOP/s of an H200 by its data sheet, without sparsity
@@ -63,31 +63,38 @@ class Bench:
     def __init__(self, settings: Settings, materials: Materials) -> None:
         self.settings = settings
         self.materials = materials
+        self.accelerator = Accelerator()
         self.feed = Feed(
             materials.store,
             materials.targets,
             batch=settings.run.batch,
             captions=settings.data.captions,
             seed=1,
-            device="cuda",
+            device=self.accelerator.device,
             keep="device",
         )
-        self.accelerator = Accelerator()
-        self.rewards = None
-        if settings.stage == "scst":
+        self.references = None
+        if settings.stage in ("scst", "cmal"):
             store, vocabulary = materials.store, materials.vocabulary
-            references = References.beside(store, vocabulary, settings.data.train)
-            self.rewards = make_rewards(references, self.accelerator.device)
+            self.references = References.beside(store, vocabulary, settings.data.train)
 
     def engine(self, compiled: bool, graph: bool) -> Engine:
         """A fresh model in one way of running it."""
-        way = EngineSettings(precision="bfloat16", compile=compiled, graph=graph)
-        model = copy.deepcopy(self.materials.model).to(self.accelerator.device)
-        tools = Tools(
+        device = self.accelerator.device
+        precision: Literal["bfloat16", "float32"] = (
+            "bfloat16" if device.type == "cuda" else "float32"
+        )
+        way = EngineSettings(precision=precision, compile=compiled, graph=graph)
+        model = copy.deepcopy(self.materials.model).to(device)
+        rewards = None
+        if self.references is not None:
+            rewards = make_rewards(self.references, device, compiled=compiled)
+        tools = make_tools(
             replace(self.settings, engine=way),
             self.materials.family,
             model,
-            self.rewards,
+            self.materials.vocabulary,
+            rewards,
             prepare_speed(model, way),
         )
         return Engine(self.accelerator, tools, self.feed)
@@ -95,17 +102,19 @@ class Bench:
     def seconds(self, way: str) -> tuple[float, float, float]:
         """A step, the first step (compiling, capturing), and the most memory in GB."""
         torch.compiler.reset()
-        torch.cuda.reset_peak_memory_stats()
+        cuda = self.accelerator.device.type == "cuda"
+        if cuda:
+            torch.cuda.reset_peak_memory_stats()
         engine = self.engine(*WAYS[way])
         began = time.perf_counter()
         engine.step(0, 1e-6)
-        torch.cuda.synchronize()
+        wait()
         first = time.perf_counter() - began
         for step in range(1, 4):
             engine.step(step, 1e-6)
         steps = itertools.count(4)
         seconds = median_seconds(lambda: engine.step(next(steps), 1e-6))
-        return seconds, first, torch.cuda.max_memory_allocated() / 1e9
+        return seconds, first, torch.cuda.max_memory_allocated() / 1e9 if cuda else 0.0
 
     def parts(self) -> dict[str, float]:
         """Seconds of each part of a compiled step: differences of graphs that end after it."""
@@ -130,10 +139,11 @@ class Bench:
             return family.sample(plain, batch.features, batch.mask, self.settings.scst.samples)
 
         def reward(batch: Batch) -> object:
-            assert self.rewards is not None
+            rewards = engine.tools.rewards
+            assert rewards is not None
             words = sample(batch)
             rows = batch.rows.repeat_interleave(words.shape[1])
-            return words, self.rewards.score(words.flatten(0, 1), rows)
+            return words, rewards.score(words.flatten(0, 1), rows)
 
         def after(work: Callable[[Batch], object]) -> Callable[[list[Draw]], object]:
             def prefix(draws: list[Draw]) -> object:
@@ -188,15 +198,21 @@ def kind_of(kernel: str) -> str:
     return next(fits, "other element-wise")
 
 
+def wait() -> None:
+    """Until the device has done all that it was given."""
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+
+
 def median_seconds(work: Callable[[], object]) -> float:
     """One run of `work`, the median of rounds, the device waited for."""
     times = []
     for _ in range(ROUNDS):
-        torch.cuda.synchronize()
+        wait()
         began = time.perf_counter()
         for _ in range(STEPS):
             work()
-        torch.cuda.synchronize()
+        wait()
         times.append((time.perf_counter() - began) / STEPS)
     return statistics.median(times)
 

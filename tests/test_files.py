@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from naic.errors import CheckpointError, ConfigError, WriteError
+from naic.errors import CheckpointError, ConfigError, StoreError, WriteError
 from naic.files import (
     cache_folder,
     locked,
@@ -110,6 +110,23 @@ def test_a_locked_folder_refuses_another_process(tmp_path: Path) -> None:
     third = subprocess.run(command, capture_output=True, text=True, check=True)
     assert third.stdout == "got it\n"
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_can_be_shared_by_those_who_know_of_each_other(tmp_path: Path) -> None:
+    """The kernel looks at descriptors, not at processes: one process can try it."""
+
+    def refused(*, shared: bool) -> bool:
+        try:
+            with locked(tmp_path, shared=shared):
+                return False
+        except StoreError as error:
+            return "another run is writing to this folder" in error.why
+
+    with locked(tmp_path, shared=True):
+        assert (refused(shared=True), refused(shared=False)) == (False, True)
+    with locked(tmp_path):
+        assert (refused(shared=True), refused(shared=False)) == (True, True)
+    assert (refused(shared=True), refused(shared=False)) == (False, False)
 
 
 def test_the_cache_folder_can_be_chosen(monkeypatch: pytest.MonkeyPatch) -> None:

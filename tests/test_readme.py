@@ -15,18 +15,28 @@ from naic.cli.prepare import _from_file
 from naic.cli.train import _parse
 from naic.data.readers import READER_NAMES
 from naic.decode.decoding import Decoding
+from naic.tasks.distil import DistilOptions
 from naic.tasks.evaluate import EvaluateOptions
 from naic.tasks.prepare import PrepareOptions
+from naic.tasks.reproduce import ReproduceOptions, read_preset
+from naic.text import Vocabulary
 from naic.train.config import read_settings
+from tests.data.pseudos import make_pseudo, taught
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 GUIDE = (ROOT / "docs" / "evaluate.md").read_text(encoding="utf-8")
+DISTIL = (ROOT / "docs" / "distil.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```(\w+)\n(.*?)```", README, re.DOTALL)
+DISTIL_BLOCKS = re.findall(r"```(\w+)\n(.*?)```", DISTIL, re.DOTALL)
+REPRODUCE_BLOCKS = re.findall(
+    r"```(\w+)\n(.*?)```", (ROOT / "docs" / "reproduce.md").read_text(encoding="utf-8"), re.DOTALL
+)
 GUIDE_BLOCKS = re.findall(r"```(\w+)\n(.*?)```", GUIDE, re.DOTALL)
 TRAIN_BLOCKS = re.findall(
     r"```(\w+)\n(.*?)```", (ROOT / "docs" / "train.md").read_text(encoding="utf-8"), re.DOTALL
 )
+GUIDES = (*BLOCKS, *GUIDE_BLOCKS, *TRAIN_BLOCKS, *DISTIL_BLOCKS, *REPRODUCE_BLOCKS)
 
 
 @pytest.fixture
@@ -52,7 +62,7 @@ def test_the_python_examples_run_and_say_what_they_claim(features: Path) -> None
 def test_the_commands_are_ones_that_exist(monkeypatch: pytest.MonkeyPatch) -> None:
     commands = [
         shlex.split(line, comments=True)
-        for language, code in (*BLOCKS, *GUIDE_BLOCKS, *TRAIN_BLOCKS)
+        for language, code in GUIDES
         if language == "sh"
         for line in code.splitlines()
         if line.startswith("naic ")
@@ -69,6 +79,12 @@ def test_the_commands_are_ones_that_exist(monkeypatch: pytest.MonkeyPatch) -> No
             assert tyro.cli(PrepareOptions, args=words[2:]).reader in READER_NAMES
         if words[1] == "evaluate":
             assert tyro.cli(EvaluateOptions, args=words[2:]).references
+        if words[1] == "distil":
+            tyro.cli(DistilOptions, args=words[2:]).check()
+        if words[1] == "reproduce":
+            chosen = tyro.cli(ReproduceOptions, args=words[2:])
+            chosen.check()
+            read_preset(chosen.preset, quick=chosen.quick)
 
 
 def test_the_options_of_the_guide_exist() -> None:
@@ -80,6 +96,34 @@ def test_the_options_of_the_guide_exist() -> None:
         assert tyro.cli(EvaluateOptions, args=words) != EvaluateOptions(
             Path("results.json"), "captions.csv"
         )
+
+
+def test_the_options_of_the_distillation_guide_exist() -> None:
+    """The rows of its table, each added to the plain command."""
+    rows = re.findall(r"^\| .* \| `(--[^`]+)`", DISTIL, re.MULTILINE)
+    assert len(rows) >= 8
+    plain = DistilOptions(Path("teacher"), Path("out"), (Path("store"),))
+    for row in rows:
+        words = ["teacher", "--out", "out", *shlex.split(row)]
+        words += [] if "--images" in words else ["--features", "store"]
+        chosen = tyro.cli(DistilOptions, args=words)
+        assert chosen != plain
+        chosen.check()
+
+
+def test_the_store_of_the_distillation_guide_can_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("runs").mkdir()
+    said = taught("a red circle above a blue square")
+    words = Vocabulary.build(said.captions, more_than=0)
+    make_pseudo(Path("runs/shapes-pseudo"), {"shapes-0-000001": said}, vocabulary=words)
+    code = next(code for language, code in DISTIL_BLOCKS if language == "python")
+    names: dict[str, Any] = {}
+    exec(code, names)
+    expression, claim = re.findall(r"^(store\.\S+)\s+# (.*), say$", code, re.MULTILINE)[0]
+    assert eval(expression, names) == ast.literal_eval(claim)
 
 
 def test_the_captioner_of_the_guide_can_be_built() -> None:
@@ -108,7 +152,14 @@ def test_every_reader_is_in_the_readme() -> None:
 
 
 @pytest.mark.parametrize(
-    "path", sorted((ROOT / "configs" / "prepare").glob("*.toml")), ids=lambda path: path.stem
+    "path",
+    sorted((ROOT / "configs").glob("*/*.toml")),
+    ids=lambda path: f"{path.parent.name}-{path.stem}",
 )
 def test_every_config_parses(path: Path) -> None:
-    assert _from_file(path).reader in READER_NAMES
+    if path.stem in ("prepare", "unlabelled"):
+        assert _from_file(path).reader in READER_NAMES
+    elif path.stem == "preset":
+        assert read_preset(str(path.parent)).settings.report
+    else:
+        assert read_settings(path).out

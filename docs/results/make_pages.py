@@ -6,9 +6,12 @@ python docs/results/make_pages.py [--check]
 import json
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from cmal_page import cmal  # type: ignore[import-not-found]
+from ladder_page import ladder, variance_figure  # type: ignore[import-not-found]
 from training_page import training  # type: ignore[import-not-found]
 
 FOLDER = Path(__file__).parent
@@ -301,6 +304,17 @@ PAGES: dict[str, Callable[[], str]] = {
     "metrics.md": metrics,
     "endings.md": endings,
     "training.md": training,
+    "cmal.md": cmal,
+    **{
+        f"{path.parent.name}.md": partial(ladder, path.parent.name)
+        for path in sorted(FOLDER.glob("*/table1.json"))
+    },
+    **{
+        f"{path.parent.name}/figures/gradient-variance.svg": partial(
+            variance_figure, path.parent.name
+        )
+        for path in sorted(FOLDER.glob("*/gradient-variance.json"))
+    },
 }
 
 

@@ -120,8 +120,10 @@ def sweep(parent: Path) -> None:
 
 
 @contextlib.contextmanager
-def locked(folder: Path) -> Iterator[None]:
+def locked(folder: Path, *, shared: bool = False) -> Iterator[None]:
     """Hold `folder` for one writer; a second one is refused at once.
+
+    Several writers that know of each other hold it `shared`, and together keep out all others.
 
     The lock is on the folder itself, so no lock file is left behind, and the kernel drops it when
     the process dies, however it dies.
@@ -134,7 +136,7 @@ def locked(folder: Path) -> Iterator[None]:
         ) from error
     try:
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
         except BlockingIOError:
             raise StoreError(
                 str(folder),

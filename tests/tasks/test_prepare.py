@@ -247,6 +247,33 @@ def test_a_picture_that_was_mended_can_be_tried_again(tmp_path: Path) -> None:
     assert str(bad) in {record.image for record in again.store.records}
 
 
+def test_unlabelled_images_have_no_captions(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(small(tmp_path / "said", 16))
+    mute = run(small(tmp_path / "mute", 16, unlabelled=True))
+    said = FeatureStore(tmp_path / "said").records
+    for own, other in zip(mute.store.records, said, strict=True):
+        assert (own.captions, own.facts) == ((), None)
+        assert (own.id, own.image, own.split) == (other.id, other.image, other.split)
+    assert b"caption" not in (tmp_path / "mute" / "records.jsonl").read_bytes().replace(
+        b'"captions": []', b""
+    )
+    reading = mute.reading
+    assert (reading.captions, reading.unlabelled) == (0, 16)
+    assert reading.captions_seen == reading.other_captions == 16 * 5
+    name = "shard-00000.safetensors"
+    assert files(tmp_path / "mute")[name] == files(tmp_path / "said")[name]
+    assert mute.store.index["unlabelled"] is True
+    assert "unlabelled" not in FeatureStore(tmp_path / "said").index
+    for folder, unlabelled in (("said", True), ("mute", False)):
+        with pytest.raises(StoreError, match=r"another .*list of images and captions"):
+            run(small(tmp_path / folder, 16, unlabelled=unlabelled))
+    words = ["prepare", "shapes", "4", "--out", str(tmp_path / "c"), "--unlabelled", *SMALL]
+    assert main(words) == 0
+    assert "captions: 0, 4 images without any" in capsys.readouterr().out
+
+
 def test_a_run_that_gives_nothing_has_failed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

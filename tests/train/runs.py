@@ -21,6 +21,7 @@ from naic.errors import NaicError
 from naic.learn.references import References
 from naic.learn.rewards import Rewards, make_rewards
 from naic.text import Vocabulary
+from naic.train import stages
 from naic.train.engine import Engine, prepare_speed
 from naic.train.feed import Feed
 from naic.train.loop import train
@@ -186,8 +187,11 @@ def make_tools(
     rewards: Rewards | None = None
     if settings.stage in ("scst", "cmal"):
         captions: Sequence[Sequence[str]] = [record.captions for record in store.records]
-        rewards = make_rewards(References.build(captions, vocabulary), device, form="torch")
-    return Tools(settings, family, model, rewards, prepare_speed(model, settings.engine))
+        references = References.build(captions, vocabulary)
+        compiled = settings.engine.compile
+        rewards = make_rewards(references, device, form="torch", compiled=compiled)
+    speed = prepare_speed(model, settings.engine)
+    return stages.make_tools(settings, family, model, vocabulary, rewards, speed)
 
 
 def make_feed(settings: Settings, store: FeatureStore, device: str = "cpu") -> Feed:

@@ -13,7 +13,9 @@ from torch import Tensor, nn
 from naic.captioners.families import CAPTIONERS
 from naic.learn.references import References
 from naic.learn.rewards import Rewards, make_rewards
-from naic.text import PAD, PERIOD, UNK
+from naic.text import PAD, PERIOD, UNK, Vocabulary
+from naic.text.vocabulary import SPECIAL
+from naic.train import stages
 from naic.train.feed import Batch
 from naic.train.stages import Tools
 from tests.models.small import images
@@ -21,6 +23,8 @@ from tests.train.runs import CAPTIONER_OF, make_learnable_store, make_settings, 
 
 LENGTH = 6
 A, B, C = 4, 5, 6  # words
+# More words than any model here has; the first after the special ones are A, B and C.
+WORDS = Vocabulary((*SPECIAL, "dog", "with", "runs", *(f"word{i}" for i in range(40))))
 
 
 class Table:
@@ -95,7 +99,8 @@ def make_tools(
     if not stage.endswith("_xe"):
         tables["start"] = "s"
     settings = make_settings(Path("store"), Path("out"), stage, **tables)
-    return Tools(settings, CAPTIONERS[CAPTIONER_OF[stage]], model, rewards)
+    family = CAPTIONERS[CAPTIONER_OF[stage]]
+    return stages.make_tools(settings, family, model, WORDS, rewards)
 
 
 def saying(tools: Tools, words: Tensor) -> Tools:

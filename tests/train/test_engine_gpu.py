@@ -216,3 +216,36 @@ def test_compiled_steps_are_the_plain_ones(store: FeatureStore, stage: str, grap
     plain, compiled = (engine_of(store, stage, own, model=STILL) for own in (PLAIN, how))
     assert_alike(steps(plain, range(5)), steps(compiled, range(5)), 1e-4)
     assert_same_state(plain, compiled, 1e-3)
+
+
+BASELINES: list[dict[str, Any]] = [
+    {"baseline": "none"},
+    {"baseline": "ma"},
+    {"baseline": "sc"},
+    {"baseline": "loo", "samples": 3},
+    {"baseline": "cf", "samples": 2, "topk": 5, "entropy": 0.1, "xe": 0.2},
+]
+
+
+@pytest.mark.parametrize("cmal", BASELINES, ids=lambda cmal: str(cmal["baseline"]))
+def test_every_baseline_in_a_graph(store: FeatureStore, cmal: dict[str, Any]) -> None:
+    """Its memory of rewards as well: the warm-up leaves no trace there, and each step does."""
+    plain, graphed = (
+        engine_of(store, "cmal", how, model=STILL, cmal=cmal) for how in (PLAIN, GRAPH)
+    )
+    assert_alike(steps(plain, range(6)), steps(graphed, range(6)), 1e-4)
+    assert_same_state(plain, graphed, 1e-4)
+    if cmal["baseline"] == "ma":
+        weight = float(graphed.tensors()[1]["moving/reward"][1])
+        assert weight == pytest.approx(1 - 0.9**6)
+
+
+@pytest.mark.filterwarnings("ignore")  # the compiler's own
+def test_compiled_rewards_leave_zeros_where_nothing_changes(store: FeatureStore) -> None:
+    """Every word a period: no agent but the first is heard, so no other has an advantage."""
+    torch.compiler.reset()
+    engine = engine_of(store, "cmal", {**PLAIN, "compile": True, "graph": True}, model=STILL)
+    with torch.no_grad():
+        engine.plain.decoder.output.bias[0] += 50  # type: ignore[union-attr, index, operator]
+    logs = steps(engine, range(2))[1]
+    assert [logs[f"advantage_{agent:02d}"] for agent in range(2, 9)] == [0.0] * 7

@@ -12,7 +12,7 @@ from naic.train.loop import train
 from naic.train.runlog import read_metrics
 
 CONFIGS = Path(__file__).parents[2] / "configs"
-PREPARE = f"prepare --config {CONFIGS / 'prepare' / 'shapes.toml'} --device cpu"
+PREPARE = f"prepare --config {CONFIGS / 'shapes' / 'prepare.toml'} --device cpu"
 
 
 def learn(stage: str, home: Path, **overrides: object) -> dict[str, Any]:
@@ -30,29 +30,21 @@ def validations(run: Path) -> list[float]:
 
 
 def test_a_small_teacher_learns_and_scst_does_not_lower_its_cider(tmp_path: Path) -> None:
-    """The short form: fewer scenes, a smaller model, a minute of training."""
-    assert main(shlex.split(f"{PREPARE} shapes 1200 --out {tmp_path / 'features'}")) == 0
-    small = {"model__width": 128, "model__hidden": 256, "model__heads": 4}
+    """The short form: a quarter of the scenes, most of a minute of training."""
+    assert main(shlex.split(f"{PREPARE} shapes 2000 --out {tmp_path / 'features'}")) == 0
     found = learn(
-        "teacher_xe",
-        tmp_path,
-        **small,
-        run__epochs=8,
-        schedule__total_epochs=8,
-        run__validate_every=8,
-        schedule__learning_rate=2e-3,
+        "teacher_xe", tmp_path, run__epochs=5, schedule__total_epochs=5, run__validate_every=5
     )
-    assert found["scores"][-1]["facts"] >= 0.35
-    assert found["scores"][-1]["cider"] >= 1.7
-    learn("teacher_scst", tmp_path, run__epochs=1)
+    assert found["scores"][-1]["facts"] >= 0.6
+    assert found["scores"][-1]["cider"] >= 2.2
+    learn("teacher_scst", tmp_path)
     before, *_, after = validations(tmp_path / "teacher_scst")
     assert after >= before
 
 
 @pytest.mark.slow
-@pytest.mark.xfail(reason="the best run so far was right in 91 of 100 captions")
 def test_the_teacher_states_the_facts_right(tmp_path: Path) -> None:
-    """In 95 of 100 captions, after some ten minutes of training on two cores."""
+    """In 95 of 100 captions, after some three minutes of training on two cores."""
     assert main(shlex.split(f"{PREPARE} --out {tmp_path / 'features'}")) == 0
     found = learn("teacher_xe", tmp_path)
     assert found["scores"][-1]["facts"] >= 0.95

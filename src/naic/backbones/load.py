@@ -6,6 +6,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
+from naic.backbones.blobs import DIGEST, Blobs
 from naic.backbones.colours import SUFFIX, WithColours
 from naic.backbones.cpu import keep_freed_memory
 from naic.backbones.efficientnet import VARIANTS
@@ -21,7 +22,7 @@ class Backbone:
 
     name: str
     module: nn.Module
-    digest: str  # SHA-256 of the weights: features of other weights are other features
+    digest: str  # SHA-256 of the weights, or of a version: other weights make other features
     pixels: int  # pictures are squashed to this many pixels a side
     regions: int
     dim: int
@@ -41,9 +42,10 @@ def load_backbone(
     weights: Path | None = None,
     device: str = "auto",
 ) -> Backbone:
-    """A backbone by name: `efficientnet-lite0`, `-lite1`, `-lite2`, or `timm:NAME`.
+    """A backbone by name: `efficientnet-lite0`, `-lite1`, `-lite2`, `timm:NAME`, or `blobs`.
 
-    With `+colours` after the name each cell's features end in its colours.
+    With `+colours` after the name each cell's features end in its colours. `blobs` is for drawn
+    pictures only: their even patches, and no weights.
 
     On a CPU this also tells the C library to keep freed memory (`cpu.py` says why).
 
@@ -59,15 +61,17 @@ def load_backbone(
         from naic.backbones.timm_models import load_timm  # timm is an extra, and slow to import
 
         module, digest, own_pixels = load_timm(plain.removeprefix("timm:"), weights)
+    elif weights is not None and (plain in VARIANTS or name == "blobs"):
+        has = "no weights" if name == "blobs" else "weights of its own"
+        raise ConfigError("--weights", f"{name} has {has}", "Leave it out, or use timm:NAME.")
     elif plain in VARIANTS:
-        if weights is not None:
-            raise ConfigError(
-                "--weights", f"{name} has weights of its own", "Leave it out, or use timm:NAME."
-            )
         module, digest = load_efficientnet(plain)
         own_pixels = DEFAULT_PIXELS
+    elif name == "blobs":
+        module, digest, own_pixels = Blobs(), DIGEST, DEFAULT_PIXELS
     else:
-        raise BackboneError(name, "unknown backbone", f"Try {', '.join(VARIANTS)} or timm:NAME.")
+        known = ", ".join((*VARIANTS, "blobs"))
+        raise BackboneError(name, "unknown backbone", f"Try {known} or timm:NAME.")
     if name != plain:
         module = WithColours(name, module)
     chosen = choose_device(device)

@@ -54,6 +54,7 @@ class ModelSettings:
         words: V, how many words the model can say.
         backbone: what the features came from, in words.
         model: the family's own settings: a dataclass of the type that the family names.
+        pixels: the pictures' size a side when the features were made; None: not known.
     """
 
     captioner: str
@@ -61,6 +62,7 @@ class ModelSettings:
     words: int
     backbone: str
     model: Any
+    pixels: int | None = None
 
 
 class LoadedModel(NamedTuple):

@@ -14,6 +14,8 @@ VERBS = {
     "prepare": ("naic.cli.prepare", "turn a dataset or a folder of pictures into features"),
     "show": ("naic.cli.show", "say what is in a feature store"),
     "train": ("naic.cli.train", "train a captioner on a feature store"),
+    "distil": ("naic.cli.distil", "let a teacher caption images for a student to learn from"),
+    "reproduce": ("naic.cli.reproduce", "run the paper's ladder, from features to tables"),
     "evaluate": ("naic.cli.evaluate", "score captions against those of people"),
     "shapes": ("naic.cli.shapes", "draw the embedded dataset as pictures with captions"),
 }

@@ -5,7 +5,7 @@ with the very batch it would have had, with no loader whose state must be saved.
 """
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -13,9 +13,11 @@ import numpy as np
 import numpy.typing as npt
 
 from naic.data.features import Features, FeatureStore, Mask
+from naic.data.joined import AnyStore, JoinedStore
+from naic.data.pseudo import Taught
 from naic.data.readers import refuse_unknown
 from naic.errors import ConfigError, DataError, StoreError
-from naic.text import PAD, Vocabulary
+from naic.text import PAD, UNK, Vocabulary
 
 Ints = npt.NDArray[np.int64]
 
@@ -25,7 +27,7 @@ class Targets:
     """The captions to learn, as ids; place i is an image that has at least one.
 
     Attributes:
-        rows: (I,) the images' rows in the feature store, ascending.
+        rows: (I,) the images' rows in the feature store, or in several joined, ascending.
         ids: (I, C, N) int16, C the most captions of an image; all PAD where it has fewer.
         counts: (I,) captions of each image.
     """
@@ -59,11 +61,34 @@ class Targets:
                 f"no image of the splits asked for ({named}) has a caption",
                 "Name other splits, or prepare a dataset with captions.",
             )
-        counts = np.array([len(store.records[row].captions) for row in rows], np.int64)
+        said = (store.records[row].captions for row in rows)
+        encoded = [[vocabulary.encode(caption, length) for caption in own] for own in said]
+        return cls._put_together(rows, encoded, length)
+
+    @classmethod
+    def build_pseudo(
+        cls, taught: Mapping[int, Taught], vocabulary: Vocabulary, length: int
+    ) -> Self:
+        """What a teacher says, by row (`pseudo.look_up`).
+
+        Raises:
+            DataError: nothing was taught, or in words that are not known.
+        """
+        if not taught:
+            why = "there is not one caption in them"
+            raise DataError("pseudo captions", why, "Distil from a store that has images.")
+        encoded = [
+            [_encode(words, ended, vocabulary, length) for words, ended in taught[row].sentences()]
+            for row in sorted(taught)
+        ]
+        return cls._put_together(sorted(taught), encoded, length)
+
+    @classmethod
+    def _put_together(cls, rows: list[int], encoded: list[list[list[int]]], length: int) -> Self:
+        counts = np.array([len(own) for own in encoded], np.int64)
         ids = np.full((len(rows), int(counts.max()), length), PAD, np.int16)
-        for own, row in zip(ids, rows, strict=True):
-            captions = store.records[row].captions
-            own[: len(captions)] = [vocabulary.encode(caption, length) for caption in captions]
+        for place, own in zip(ids, encoded, strict=True):
+            place[: len(own)] = own
         return cls(np.array(rows, np.int64), ids, counts)
 
     def __len__(self) -> int:
@@ -73,6 +98,17 @@ class Targets:
     def captions(self) -> int:
         """How many captions there are."""
         return int(self.counts.sum())
+
+
+def _encode(words: list[str], ended: bool, vocabulary: Vocabulary, length: int) -> list[int]:
+    """Ids of a pseudo caption; where the teacher was cut off, no period is made up."""
+    ids = vocabulary.encode(words, length)
+    if UNK in ids:
+        why = f"the word {words[ids.index(UNK)]!r} is not in the vocabulary of this run"
+        raise DataError("pseudo captions", why, "Use the vocab.json that is in their store.")
+    if not ended and len(words) < length:
+        ids[len(words)] = PAD
+    return ids
 
 
 class Stream:
@@ -144,13 +180,14 @@ def columns(counts: Ints, places: Ints, epochs: Ints, captions: int, seed: int) 
     return np.where(counts[:, None] > captions, turning, steady)
 
 
-def count_regions(store: FeatureStore, rows: Sequence[int] | Ints) -> Ints:
+def count_regions(store: AnyStore, rows: Sequence[int] | Ints) -> Ints:
     """(B,) regions of each image; none at all is refused, since attention needs something."""
     counts = np.array([len(store[int(row)]) for row in rows], np.int64)
     if (counts == 0).any():
         row = int(rows[int(np.flatnonzero(counts == 0)[0])])
+        home = store.locate(row)[0] if isinstance(store, JoinedStore) else store
         raise StoreError(
-            str(store.folder),
+            str(home.folder),
             f"the image {store.records[row].id!r} has no regions",
             "Prepare the features again without it.",
         )
@@ -158,7 +195,7 @@ def count_regions(store: FeatureStore, rows: Sequence[int] | Ints) -> Ints:
 
 
 def read_features(
-    store: FeatureStore, rows: Sequence[int] | Ints, regions: int
+    store: AnyStore, rows: Sequence[int] | Ints, regions: int
 ) -> tuple[Features, Mask]:
     """(B, regions, F) features padded with zeros, and (B, regions) the mask of what is real.
 

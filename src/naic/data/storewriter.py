@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from naic.data.features import FORMAT, Features, FeatureStore, map_shard
+from naic.data.plans import PLAN, keep_plan, pretty, refuse_strangers
 from naic.data.records import Problem, Record
 from naic.errors import StoreError
 from naic.files import remove_temporaries, write_atomically
@@ -96,7 +97,7 @@ class StoreWriter:
         }
         write_atomically(self.folder / "records.jsonl", "".join(lines).encode())
         write_atomically(self.folder / "errors.jsonl", "".join(errors).encode())
-        write_atomically(self.folder / "index.json", _pretty(index))
+        write_atomically(self.folder / "index.json", pretty(index))
         return FeatureStore(self.folder)
 
     def _path(self, number: int) -> Path:
@@ -122,32 +123,10 @@ class StoreWriter:
             "per_shard": self.per_shard,
             "list of images and captions": _digest(self.records),
         }
-        path = self.folder / "plan.json"
-        if not path.exists():
-            remove_temporaries(self.folder, "plan.json")  # of a run that got no further
-            if any(self.folder.iterdir()):
-                raise StoreError(
-                    str(self.folder),
-                    "is not empty and holds no feature store",
-                    "Choose a new folder for --out.",
-                )
-            write_atomically(path, _pretty(plan))
-            return
-        try:
-            found = json.loads(path.read_bytes())
-        except (OSError, ValueError) as error:
-            raise StoreError(
-                str(path), f"cannot be read ({error})", "Choose a new --out."
-            ) from error
-        different = [
-            key for key in plan if not isinstance(found, dict) or found.get(key) != plan[key]
-        ]
-        if different:
-            raise StoreError(
-                str(self.folder),
-                f"holds features made with another {', '.join(different)}",
-                "Choose a new folder for --out, or use the same settings and data as before.",
-            )
+        if not (self.folder / PLAN).exists():
+            remove_temporaries(self.folder, PLAN)  # of a run that got no further
+            refuse_strangers(self.folder, (), "feature store")
+        keep_plan(self.folder, plan, "features")
 
 
 def _finite(features: Features) -> bool:
@@ -204,7 +183,3 @@ def _problem(problem: Problem) -> dict[str, str]:
 def _line(value: dict[str, Any]) -> str:
     # Escaped to ASCII: a file name that is no valid UTF-8 could not be written otherwise.
     return json.dumps(value) + "\n"
-
-
-def _pretty(value: dict[str, Any]) -> bytes:
-    return (json.dumps(value, indent=2) + "\n").encode()

@@ -1,5 +1,6 @@
 """The policy gradient: what was said, made likelier by as much as it was worth."""
 
+import torch
 from torch import Tensor
 
 
@@ -16,3 +17,13 @@ def policy_loss(log_probs: Tensor, advantages: Tensor, spoken: Tensor) -> Tensor
     """
     worth = advantages.detach().to(log_probs.dtype)
     return -(log_probs.where(spoken, 0.0) * worth.where(spoken, 0.0)).sum()
+
+
+def entropy(log_probs: Tensor) -> Tensor:
+    """(...) the entropy of each distribution (..., V), in nats; words with -inf add nothing.
+
+    A policy that is sure of its words has little, and learns no others by sampling.
+    """
+    # 0·(-inf) would be no number, and neither would its gradient.
+    finite = log_probs.clamp(min=torch.finfo(log_probs.dtype).min)
+    return -(log_probs.exp() * finite).sum(-1)

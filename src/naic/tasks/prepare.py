@@ -5,90 +5,32 @@ import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from tyro.conf import Positional, arg
 
 from naic.data.decoding import stand_back
 from naic.data.features import FeatureStore
-from naic.data.readers import ReaderName, Reading, read
+from naic.data.readers import Reading, read
 from naic.data.records import Problem, Problems, Record
 from naic.data.storewriter import ShardRows, StoreWriter
 from naic.errors import ConfigError, StoreError
 from naic.files import locked
+from naic.tasks.prepare_options import PrepareOptions
 
 if TYPE_CHECKING:  # torch takes a second to import: not before there is work for it
     from naic.backbones import Backbone
     from naic.backbones.extract import Extracted
 
+__all__ = ["PrepareOptions", "Prepared", "Progress", "Survey", "prepare", "survey"]
+
 FLOAT16_BYTES = 2
 # A dry run tells the time an image takes from the second half of these: when the first batch comes
 # out, several are decoded already.
 DRY_RUN_BATCHES = 12
-
-
-@dataclass(frozen=True, slots=True)
-class PrepareOptions:
-    """What to read, with which eyes, and where to put it; the command line fills it in.
-
-    Attributes:
-        reader: How SOURCE is to be read.
-        source: The file or folder to read; for shapes, how many scenes to draw.
-        out: The folder for the features.
-        images: Folders or .tar files with the pictures, when they lie elsewhere.
-        backbone: efficientnet-lite0, efficientnet-lite1, efficientnet-lite2, or timm:NAME; with
-            +colours after it the features also hold the colours of each cell.
-        weights: A safetensors file with the weights of a timm: backbone.
-        pixels: Pictures are squashed to this many pixels a side; by default the backbone's own.
-        device: auto, cpu, cuda or cuda:N.
-        batch: How many pictures go through the backbone at once.
-        per_shard: How many images go into one file: what a kill can cost at most.
-        workers: How many pictures are decoded at once; 0 means one for each core.
-        splits: Take only these splits, such as: train restval.
-        limit: Take only the first so many images.
-        seed: Which scenes shapes draws.
-        skip_bad: Leave bad rows of SOURCE out and count them, instead of stopping at the first.
-        retry_bad: Try pictures again that an earlier run into DIR could not use.
-        dry_run: Say what would be done (counts, GB, time) and write nothing.
-    """
-
-    reader: Positional[ReaderName]
-    source: Annotated[Positional[str], arg(metavar="SOURCE")]
-    out: Annotated[Path | None, arg(metavar="DIR")] = None
-    images: Annotated[tuple[Path, ...], arg(metavar="PATH ...")] = ()
-    backbone: Annotated[str, arg(metavar="NAME")] = "efficientnet-lite2"
-    weights: Annotated[Path | None, arg(metavar="FILE")] = None
-    pixels: Annotated[int | None, arg(metavar="INT")] = None
-    device: str = "auto"
-    batch: int = 16
-    per_shard: int = 512
-    workers: int = 0
-    splits: Annotated[tuple[str, ...], arg(metavar="NAME ...")] = ()
-    limit: Annotated[int | None, arg(metavar="INT")] = None
-    seed: int = 0
-    skip_bad: bool = False
-    retry_bad: bool = False
-    dry_run: bool = False
-
-    def check(self) -> None:
-        """Refuse values that cannot be; not on creation, since a file may give only some."""
-        for option, value in (("--batch", self.batch), ("--per-shard", self.per_shard)):
-            if value < 1:
-                raise ConfigError(option, f"{value} is below 1", "Try 16 and 512.")
-        if self.per_shard % self.batch:
-            raise ConfigError(
-                "--batch",
-                f"{self.batch} does not divide --per-shard {self.per_shard}",
-                "No batch may cross the end of a shard: try 16, 32, 64, 128 or 256.",
-            )
-        if self.pixels is not None and not 32 <= self.pixels <= 2048:
-            raise ConfigError("--pixels", f"{self.pixels} is out of range", "Choose 32 to 2048.")
-        if self.workers < 0:
-            raise ConfigError("--workers", "is negative", "0 means one for each core.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +125,7 @@ def read_errors(store: FeatureStore) -> list[Problem]:
 
 
 def _read(options: PrepareOptions, problems: Problems) -> Reading:
-    return read(
+    reading = read(
         options.reader,
         options.source,
         images=options.images,
@@ -192,10 +134,23 @@ def _read(options: PrepareOptions, problems: Problems) -> Reading:
         splits=options.splits or None,
         limit=options.limit,
     )
+    return _without_labels(reading) if options.unlabelled else reading
+
+
+def _without_labels(reading: Reading) -> Reading:
+    """The same images as if nobody had said anything of them; the count of captions stays whole."""
+    return replace(
+        reading,
+        records=[replace(record, captions=(), facts=None) for record in reading.records],
+        captions=0,
+        other_captions=reading.other_captions + reading.captions,
+        unlabelled=len(reading.records),
+    )
 
 
 def _settings(options: PrepareOptions, backbone: "Backbone") -> dict[str, Any]:
     """What makes features what they are; a resumed run must agree in all of it."""
+    labels = {"unlabelled": True} if options.unlabelled else {}
     return {
         "reader": options.reader,
         "backbone": backbone.name,
@@ -207,6 +162,7 @@ def _settings(options: PrepareOptions, backbone: "Backbone") -> dict[str, Any]:
         # Neither changes more than the last bit of a feature, but a store is to be one thing.
         "device": backbone.device.type,
         "batch": options.batch,
+        **labels,  # only where it is so: stores of before the option have no such key
     }
 
 

@@ -7,11 +7,13 @@ import hashlib
 import platform
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
 
 from naic import __version__
 from naic.data.features import FeatureStore
+from naic.data.pseudo import INDEX, PseudoStore
 from naic.errors import ConfigError
 from naic.text.vocabulary import Vocabulary
 
@@ -29,6 +31,8 @@ class DataSignature:
         splits: those trained on.
         images: how many images they have.
         captions: how many captions these have.
+        pseudo: each store whose captions were learnt instead of these, and the digest of its index.
+        unlabelled: the digests of each further store's index and records.
     """
 
     index: str
@@ -37,6 +41,8 @@ class DataSignature:
     splits: tuple[str, ...]
     images: int
     captions: int
+    pseudo: tuple[str, ...] = ()
+    unlabelled: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,16 +54,20 @@ class Score:
     how: str  # split, number of images, decoding, and whose document frequencies
 
 
-def sign_data(store: FeatureStore, splits: Sequence[str]) -> DataSignature:
-    """The signature of the images of these splits that have captions."""
+def sign_data(
+    store: FeatureStore,
+    splits: Sequence[str],
+    pseudo: Sequence[PseudoStore] = (),
+    unlabelled: Sequence[FeatureStore] = (),
+) -> DataSignature:
+    """The signature of the images of these splits that have captions, and of what is beside."""
     chosen = [record for record in store.records if record.split in splits and record.captions]
-    if not chosen:
+    if not chosen and not pseudo:
         known = ", ".join(sorted({repr(record.split) for record in store.records}))
         raise ConfigError(
             "splits", f"no image of {', '.join(splits)} has captions", f"There are: {known}."
         )
-    files = [(store.folder / name).read_bytes() for name in ("index.json", "records.jsonl")]
-    index, records = (hashlib.sha256(data).hexdigest()[:_DIGITS] for data in files)
+    index, records = _digests(store)
     return DataSignature(
         index,
         records,
@@ -65,7 +75,17 @@ def sign_data(store: FeatureStore, splits: Sequence[str]) -> DataSignature:
         tuple(splits),
         len(chosen),
         sum(len(record.captions) for record in chosen),
+        tuple(f"{own.describe()} ({_digest(own.folder / INDEX)})" for own in pseudo),
+        tuple("/".join(_digests(own)) for own in unlabelled),
     )
+
+
+def _digests(store: FeatureStore) -> tuple[str, str]:
+    return _digest(store.folder / "index.json"), _digest(store.folder / "records.jsonl")
+
+
+def _digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()[:_DIGITS]
 
 
 def model_card(
@@ -125,6 +145,8 @@ def _data_table(data: DataSignature, vocabulary: Vocabulary) -> str:
         ("splits", ", ".join(data.splits)),
         ("images", f"{data.images:,}"),
         ("captions", f"{data.captions:,}"),
+        *(("pseudo captions (SHA-256)", which) for which in data.pseudo),
+        *(("unlabelled index/records (SHA-256)", which) for which in data.unlabelled),
         ("vocabulary (SHA-256)", vocabulary.fingerprint[:_DIGITS]),
     ]
     return _table(("what", "which"), rows)

@@ -37,6 +37,9 @@ _LIMITS: dict[str, tuple[float, float]] = {  # from, to: both allowed
     "scst.samples": (1, 1000),
     "scst.bleu4": (0, 1e6),
     "cmal.topk": (1, 16_383),
+    "cmal.samples": (1, 1000),
+    "cmal.entropy": (0, 1e6),
+    "cmal.xe": (0, 1e6),
     "cmal.bleu4": (0, 1e6),
 }
 
@@ -115,10 +118,25 @@ def check(settings: Settings, captioners: Mapping[str, Family] = CAPTIONERS) -> 
     if settings.scst.baseline == "loo" and settings.scst.samples < 2 and settings.stage == "scst":
         why = "the leave-one-out baseline needs the rewards of other samples"
         raise ConfigError("scst.samples", why, 'Take 2 or more, or baseline = "greedy".')
+    if settings.cmal.baseline == "loo" and settings.cmal.samples < 2 and settings.stage == "cmal":
+        why = "the leave-one-out baseline needs the rewards of other samples"
+        raise ConfigError("cmal.samples", why, 'Take 2 or more, or baseline = "cf".')
     if settings.stage in ("scst", "cmal") and settings.start is None:
         why = f"{settings.stage} improves a model that can already caption"
         raise ConfigError("start", why, "Name the folder of one: --start runs/teacher/best")
+    _check_pseudo(settings)
     _check_family(settings, captioners)
+
+
+def _check_pseudo(settings: Settings) -> None:
+    """Rewards compare with what people say: pseudo captions are for cross-entropy."""
+    if settings.data.pseudo and not settings.stage.endswith("_xe"):
+        why = f"{settings.stage} learns from rewards against the captions of people"
+        raise ConfigError("data.pseudo", why, "Leave it out, or learn from it by student_xe.")
+    if settings.data.unlabelled and not settings.data.pseudo:
+        why = "there is nothing to learn from images without captions"
+        hint = "Let a teacher caption them with `naic distil`, and name its store: data.pseudo."
+        raise ConfigError("data.unlabelled", why, hint)
 
 
 def _check_family(settings: Settings, captioners: Mapping[str, Family]) -> None:

@@ -1,6 +1,7 @@
 """A run for people: a live panel on a terminal, a line now and then elsewhere."""
 
 import os
+import re
 import time
 from collections.abc import Mapping, Sequence
 from typing import Self
@@ -15,6 +16,7 @@ SECONDS_BETWEEN_LINES = 10.0
 EXAMPLES_SHOWN = 4
 # The order people look for them in; whatever else is logged follows.
 FIRST = ("loss", "reward", "cider", "images_per_second")
+UNSEEN = re.compile(r"epoch|advantage_\d+")  # in the heading already; sixteen lines of a log
 NAMES = {"cider": "validation CIDEr", "images_per_second": "images/s"}
 
 
@@ -104,7 +106,8 @@ class Display:
 
     def _shown(self) -> list[tuple[str, str]]:
         names = [name for name in FIRST if name in self._values]
-        names += [name for name in self._values if name not in (*FIRST, "epoch")]  # in the heading
+        names += [name for name in self._values if name not in FIRST]
+        names = [name for name in names if not UNSEEN.fullmatch(name)]
         return [(NAMES.get(name, name), _number(self._values[name])) for name in names]
 
     def _seconds_left(self, now: float) -> float | None:

@@ -15,10 +15,9 @@ from torch import Tensor, nn
 from naic.errors import ConfigError
 from naic.learn.xe import cross_entropy
 from naic.train.feed import Batch, Draw, Feed
+from naic.train.graph import Graph
 from naic.train.settings import EngineSettings, OptimiserSettings
 from naic.train.stages import STAGES, Logs, Tools
-
-WARM_UP = 3  # steps before a graph is captured: libraries choose their kernels and working space
 
 
 class Engine:
@@ -42,7 +41,7 @@ class Engine:
         self.average = [p.detach().clone() for p in self._parameters] if decay else []
         self._decay = decay
         self._model: nn.Module = accelerator.prepare_model(self.plain)
-        self._graph = _Graph(self) if settings.engine.graph else None
+        self._graph = Graph(self) if settings.engine.graph else None
 
     def step(self, number: int, learning_rate: float) -> Logs:
         """Train on the batches of step `number`; the logs are this process's share of it."""
@@ -65,6 +64,8 @@ class Engine:
                     total[name] = total[name] + value if name in total else value
         total["gradient"] = self._gradient()
         self.optimiser.step()
+        if self.tools.moving is not None:  # only now: all parts of a step have the same baseline
+            self.tools.moving.update(self._over_processes(total["reward"]))
         if self.average:
             with torch.no_grad():
                 torch._foreach_lerp_(self.average, self._parameters, 1 - self._decay)
@@ -86,6 +87,13 @@ class Engine:
         if self._clip:
             return nn.utils.clip_grad_norm_(self._parameters, self._clip)
         return nn.utils.get_total_norm([p.grad for p in self._parameters if p.grad is not None])
+
+    def _over_processes(self, share: Tensor) -> Tensor:
+        """The sum of all processes' shares of a value."""
+        if self._accelerator.num_processes == 1:
+            return share
+        total: Tensor = self._accelerator.reduce(share, "sum")
+        return total
 
     def _no_sync(self) -> contextlib.AbstractContextManager[None]:
         context: contextlib.AbstractContextManager[None] = self._accelerator.no_sync(self._model)
@@ -122,7 +130,10 @@ class Engine:
         return torch.autocast(kind, self._dtype, enabled=mixed, cache_enabled=False)
 
     def tensors(self) -> tuple[dict[str, Tensor], dict[str, Tensor], dict[str, Tensor]]:
-        """Weights, optimiser state and average by name, as a checkpoint keeps them."""
+        """Weights, optimiser state and average by name, as a checkpoint keeps them.
+
+        The baseline's memory of rewards is kept with the optimiser's state: it too goes on.
+        """
         names = [name for name, p in self.plain.named_parameters() if p.requires_grad]
         state = self.optimiser.state
         moments = {
@@ -132,7 +143,11 @@ class Engine:
             if p in state
         }
         average = dict(zip(names, self.average, strict=True)) if self.average else {}
-        return dict(self.plain.state_dict()), moments, average
+        return dict(self.plain.state_dict()), moments | self.rewards_seen(), average
+
+    def rewards_seen(self) -> dict[str, Tensor]:
+        """What the moving-average baseline remembers; nothing under the other baselines."""
+        return {} if self.tools.moving is None else {"moving/reward": self.tools.moving.state}
 
     def finite(self) -> bool:
         """Whether all that training changes are finite numbers; waits for the device."""
@@ -157,6 +172,8 @@ class Engine:
                 }
         for (name, _), mine in zip(named, self.average, strict=False):
             mine.copy_(average[name])
+        for name, mine in self.rewards_seen().items():
+            mine.copy_(moments[name])
 
     def share(self) -> None:
         """All processes take over the tensors of process 0."""
@@ -183,68 +200,6 @@ class Engine:
         """Where Adam counts its steps: on the card if the card runs the whole update."""
         cuda = self._accelerator.device.type == "cuda"
         return self._accelerator.device if cuda else torch.device("cpu")
-
-
-class _Graph:
-    """The whole step recorded once and replayed: launching its kernels costs more than they do."""
-
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-        self._graph: torch.cuda.CUDAGraph | None = None
-        self._inputs: list[Draw] = []
-        self._logs: Logs = {}
-
-    def replay(self, draws: list[Draw]) -> Logs:
-        if self._graph is None:
-            self._capture(draws)
-        assert self._graph is not None
-        for own, new in zip(self._inputs, draws, strict=True):
-            for to, value in zip(own, new, strict=True):
-                if to is not None and value is not None:
-                    to.copy_(value, non_blocking=True)
-        self._graph.replay()
-        return {name: value.clone() for name, value in self._logs.items()}
-
-    def _capture(self, draws: list[Draw]) -> None:
-        """Record a step; the steps that warm it up leave no trace."""
-        engine = self._engine
-        self._inputs = [_copy(draw) for draw in draws]
-        # Detached: a copy with a history would keep nodes of the gradient on the wrong stream.
-        kept = [part.detach().clone() for part in self._state()]
-        fresh = not engine.optimiser.state
-        noise = torch.cuda.get_rng_state()
-        stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
-        stream.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(stream):
-            for _ in range(WARM_UP):
-                engine.update(self._inputs)
-        torch.cuda.current_stream().wait_stream(stream)
-        engine.optimiser.zero_grad(set_to_none=True)
-        self._graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(self._graph):
-            self._logs = engine.update(self._inputs)
-        with torch.no_grad():
-            if fresh:  # Adam made its state in the warm-up: it starts from zeros
-                for state in engine.optimiser.state.values():
-                    for part in state.values():
-                        part.zero_()
-            for part, value in zip(self._state(with_moments=not fresh), kept, strict=True):
-                part.copy_(value)
-        torch.cuda.set_rng_state(noise)
-
-    def _state(self, *, with_moments: bool = True) -> list[Tensor]:
-        engine = self._engine
-        moments = [
-            state[key]
-            for state in (engine.optimiser.state.values() if with_moments else ())
-            for key in ("exp_avg", "exp_avg_sq", "step")
-        ]
-        return [*engine.plain.parameters(), *engine.average, *moments]
-
-
-def _copy(draw: Draw) -> Draw:
-    parts = {name: value.clone() for name, value in draw._asdict().items() if value is not None}
-    return draw._replace(**parts)
 
 
 def check_engine(settings: EngineSettings, device: str, processes: int) -> None:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from naic.data.batches import Ints, Stream, Targets, columns, count_regions, read_features
-from naic.data.features import FeatureStore
+from naic.data.joined import AnyStore
 from naic.errors import ConfigError
 from naic.text import PAD
 
@@ -77,7 +77,7 @@ class Feed:
 
     def __init__(
         self,
-        store: FeatureStore,
+        store: AnyStore,
         targets: Targets,
         *,
         batch: int,

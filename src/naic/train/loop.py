@@ -161,14 +161,16 @@ class Window:
     def __init__(self, accelerator: Accelerator, batch: int) -> None:
         self._accelerator = accelerator
         self._batch = batch
-        self._sums: dict[str, Tensor] = {}
+        self._names: list[str] = []
+        self._sums: Tensor | None = None  # one for all names: a kernel each would be many
         self._count = 0
         self._began = time.monotonic()
 
     def add(self, logs: Logs) -> None:
         """One more step."""
-        for name, value in logs.items():
-            self._sums[name] = self._sums[name] + value if name in self._sums else value
+        self._names = list(logs)
+        values = torch.stack(list(logs.values())).double()
+        self._sums = values if self._sums is None else self._sums + values
         self._count += 1
 
     def close(self) -> tuple[dict[str, float], float, float]:
@@ -177,18 +179,18 @@ class Window:
         Losses and rewards are shares of the whole, to be added up over processes; the norm of the
         gradient is the same everywhere.
         """
-        names = sorted(self._sums)
-        values = torch.stack([self._sums[name].double() for name in names])
+        values = self._sums
+        assert values is not None
         if self._accelerator.num_processes > 1:
             values = self._accelerator.reduce(values, "sum")
         world = self._accelerator.num_processes
         means = {
             name: value / self._count / (world if name == "gradient" else 1)
-            for name, value in zip(names, values.tolist(), strict=True)
+            for name, value in zip(self._names, values.tolist(), strict=True)
         }
         seconds = time.monotonic() - self._began
         speed = self._count * self._batch / max(seconds, 1e-9)
-        self._sums, self._count = {}, 0
+        self._sums, self._count = None, 0
         self.restart()
         return means, seconds, speed
 

@@ -1,22 +1,26 @@
 """Everything a run is made of, found and checked before anything is written."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import nn
 
 from naic.captioners.families import Family
-from naic.captioners.folder import ModelSettings, load_model
+from naic.captioners.folder import LoadedModel, ModelSettings, load_model
 from naic.data.batches import Targets
 from naic.data.features import FeatureStore
+from naic.data.joined import AnyStore, JoinedStore
+from naic.data.pseudo import PseudoStore, look_up
 from naic.data.readers import refuse_unknown
 from naic.decode.policy import NEVER
 from naic.errors import ConfigError
 from naic.models.initialise import Taken, take_weights
 from naic.text import Vocabulary
+from naic.train.card import DataSignature, sign_data
 from naic.train.config import check, model_config
 from naic.train.settings import Settings
 
@@ -29,12 +33,17 @@ class Materials:
 
     Attributes:
         settings: the run's, with `[model]` in full: what the file leaves out is the start model's.
+        store: the labelled images: validation and rewards come from it.
+        images: what the targets' rows are rows of: `store`, and unlabelled ones after it.
+        pseudo: whose captions are learnt instead of those of people, if there are any.
         start: for people: what was taken from the start model; empty without one.
         config: `[model]` as the family's own dataclass.
     """
 
     settings: Settings
     store: FeatureStore
+    images: AnyStore
+    pseudo: tuple[PseudoStore, ...]
     vocabulary: Vocabulary
     targets: Targets
     validation: list[int]
@@ -58,7 +67,13 @@ class Materials:
             words=len(self.vocabulary),
             backbone=str(self.store.index["backbone"]),
             model=self.config,
+            pixels=int(self.store.index["pixels"]),
         )
+
+    def sign(self) -> DataSignature:
+        """Which data the run learns from."""
+        unlabelled = self.images.stores[1:] if isinstance(self.images, JoinedStore) else ()
+        return sign_data(self.store, self.settings.data.train, self.pseudo, unlabelled)
 
 
 def find_materials(settings: Settings, captioners: Mapping[str, Family]) -> Materials:
@@ -66,19 +81,16 @@ def find_materials(settings: Settings, captioners: Mapping[str, Family]) -> Mate
     check(settings, captioners)  # they need not come from a file
     store = FeatureStore(settings.data.features)
     known = Counter(record.split for record in store.records)
-    refuse_unknown(settings.data.validation, known)
-    begun = None
-    if settings.start is not None:
-        begun = load_model(settings.start, captioners)
-        if type(begun.settings.model) is captioners[settings.captioner].config:
-            sizes = {**asdict(begun.settings.model), **settings.model}
-            settings = replace(settings, model=sizes)
-        if begun.settings.features != store.dim:
-            why = f"it takes features of size {begun.settings.features}, the store has {store.dim}"
-            raise ConfigError("start", why, "Prepare the features with the start model's backbone.")
+    refuse_unknown((*settings.data.train, *settings.data.validation), known)
+    begun = None if settings.start is None else _start(settings.start, store, captioners)
+    if begun is not None and type(begun.settings.model) is captioners[settings.captioner].config:
+        sizes = {**asdict(begun.settings.model), **settings.model}
+        settings = replace(settings, model=sizes)
     config = model_config(settings, captioners)
     settings = replace(settings, model=asdict(config))
-    vocabulary = _vocabulary(settings, store, None if begun is None else begun.vocabulary)
+    pseudo = tuple(PseudoStore(folder) for folder in settings.data.pseudo)
+    known_words = _teacher_words(settings, pseudo) if begun is None else begun.vocabulary
+    vocabulary = _vocabulary(settings, store, known_words)
     _check_topk(settings, vocabulary)
     torch.manual_seed(settings.seed)
     family = captioners[settings.captioner]
@@ -89,9 +101,44 @@ def find_materials(settings: Settings, captioners: Mapping[str, Family]) -> Mate
         _check_taken(settings, taken)
         start = taken.describe()
     length: int = model.length  # type: ignore[assignment]
-    targets = Targets.build(store, settings.data.train, vocabulary, length)
-    validation = _validation_rows(settings, store)
-    return Materials(settings, store, vocabulary, targets, validation, family, config, model, start)
+    further = [FeatureStore(folder) for folder in settings.data.unlabelled]
+    images = JoinedStore([store, *further]) if further else store
+    if pseudo:
+        taught = look_up(pseudo, images, settings.data.validation)
+        targets = Targets.build_pseudo(taught, vocabulary, length)
+    else:
+        targets = Targets.build(store, settings.data.train, vocabulary, length)
+    return Materials(
+        settings=settings,
+        store=store,
+        images=images,
+        pseudo=pseudo,
+        vocabulary=vocabulary,
+        targets=targets,
+        validation=_validation_rows(settings, store),
+        family=family,
+        config=config,
+        model=model,
+        start=start,
+    )
+
+
+def _start(folder: Path, store: FeatureStore, captioners: Mapping[str, Family]) -> LoadedModel:
+    begun = load_model(folder, captioners)
+    if begun.settings.features != store.dim:
+        why = f"it takes features of size {begun.settings.features}, the store has {store.dim}"
+        raise ConfigError("start", why, "Prepare the features with the start model's backbone.")
+    return begun
+
+
+def _teacher_words(settings: Settings, pseudo: Sequence[PseudoStore]) -> Vocabulary | None:
+    """The vocabulary of the teacher whose captions are learnt; there can be but one."""
+    if settings.data.vocabulary is not None or not pseudo:
+        return None
+    if len({store.vocabulary.fingerprint for store in pseudo}) > 1:
+        why = "the stores are of teachers with different words"
+        raise ConfigError("data.pseudo", why, "Choose one vocab.json for all: data.vocabulary.")
+    return pseudo[0].vocabulary
 
 
 def _vocabulary(settings: Settings, store: FeatureStore, begun: Vocabulary | None) -> Vocabulary:

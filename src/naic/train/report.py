@@ -17,7 +17,7 @@ from naic.captioners.folder import CARD, WEIGHTS, read_weights
 from naic.decode.decoding import Decoding
 from naic.files import remove_temporaries, write_atomically
 from naic.train import checkpoint
-from naic.train.card import Score, model_card, sign_data
+from naic.train.card import Score, model_card
 from naic.train.config import settings_toml
 from naic.train.guard import Guard
 from naic.train.materials import Materials
@@ -36,7 +36,7 @@ class Reporter:
         self.settings = materials.settings
         self._machinery = machinery
         self._command = command
-        self.data = sign_data(materials.store, self.settings.data.train)
+        self.data = materials.sign()
         self._validator = Validator(
             materials.store,
             materials.validation,
@@ -167,10 +167,10 @@ def finished_report(accelerator: Accelerator, materials: Materials) -> dict[str,
 
 
 def _read_report(materials: Materials) -> dict[str, Any] | None:
-    settings, store = materials.settings, materials.store
+    settings = materials.settings
     expected = {
         "config": settings_toml(settings),
-        "data": asdict(sign_data(store, settings.data.train)),
+        "data": asdict(materials.sign()),
         "vocabulary": materials.vocabulary.fingerprint,
         "validation_images": len(materials.validation),
         "steps": materials.steps,

@@ -7,6 +7,7 @@ from typing import Any, Literal
 from naic.learn.schedules import Schedule
 
 Stage = Literal["teacher_xe", "scst", "student_xe", "cmal"]
+Baseline = Literal["none", "ma", "sc", "loo", "cf"]  # of cmal
 
 
 @dataclass(frozen=True)
@@ -21,6 +22,9 @@ class DataSettings:
         vocabulary: a vocab.json; without it the start model's, or one from the captions.
         more_than: words seen more often than this in the training captions are known.
         keep: where the features lie during training; "host" reads them from the store.
+        pseudo: stores made by `naic distil`: their captions of their images are learnt instead of
+            those of people. `train` still says what df and a new vocabulary come from.
+        unlabelled: further feature stores, whose images are learnt from by pseudo captions only.
     """
 
     features: Path
@@ -30,6 +34,8 @@ class DataSettings:
     vocabulary: Path | None = None
     more_than: int = 5
     keep: Literal["device", "host"] = "device"
+    pseudo: tuple[Path, ...] = ()
+    unlabelled: tuple[Path, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -144,9 +150,24 @@ class SCSTSettings:
 
 @dataclass(frozen=True)
 class CMALSettings:
-    """Counterfactuals-critical multi-agent learning: `topk` is the paper's k."""
+    """Counterfactuals-critical multi-agent learning.
+
+    Attributes:
+        topk: the paper's k: alternatives of each agent for the baseline "cf".
+        baseline: what the reward is compared with. "cf" is the paper's counterfactual one; the
+            others are alike for all agents: "none" is 0, "ma" the moving average of the rewards,
+            "sc" the reward of everybody's likeliest word, "loo" the mean of the other samples.
+        samples: sentences sampled for an image.
+        entropy: weight of the policy's entropy, which keeps it from being sure too soon.
+        xe: weight of the cross-entropy with the captions people wrote.
+        bleu4: its weight in the reward beside CIDEr-D, whose weight is 1.
+    """
 
     topk: int = 2
+    baseline: Baseline = "cf"
+    samples: int = 1
+    entropy: float = 0.0
+    xe: float = 0.0
     bleu4: float = 0.0
 
 

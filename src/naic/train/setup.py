@@ -24,14 +24,13 @@ from naic.files import locked, remove_temporaries, write_atomically
 from naic.learn.references import References
 from naic.learn.rewards import Mix, Rewards, make_rewards
 from naic.train import checkpoint
-from naic.train.card import sign_data
 from naic.train.checkpoint import Snapshot
 from naic.train.config import settings_toml
 from naic.train.engine import Engine, check_engine, prepare_speed
 from naic.train.feed import Feed, check_shares
 from naic.train.materials import CONFIG, VOCABULARY, Materials, find_materials
 from naic.train.settings import Settings
-from naic.train.stages import Tools
+from naic.train.stages import make_tools
 
 # Longer than any work that one process does alone while the others wait: a save, compiling.
 PATIENCE = timedelta(minutes=30)
@@ -74,10 +73,11 @@ def set_up(accelerator: Accelerator, materials: Materials) -> Iterator[Machinery
     settings = materials.settings
     with closing(_feed(materials, accelerator)) as feed:
         materials.model.to(accelerator.device)
-        tools = Tools(
+        tools = make_tools(
             settings,
             materials.family,
             materials.model,
+            materials.vocabulary,
             _rewards(materials, accelerator),
             prepare_speed(materials.model, settings.engine),
         )
@@ -190,10 +190,11 @@ def _flat(table: dict[str, Any], prefix: str = "") -> dict[str, Any]:
 def _feed(materials: Materials, accelerator: Accelerator) -> Feed:
     settings = materials.settings
     return Feed(
-        materials.store,
+        materials.images,
         materials.targets,
         batch=settings.run.batch,
-        captions=settings.data.captions,
+        # More places than any image has captions would be filled with padding.
+        captions=min(settings.data.captions, materials.targets.ids.shape[1]),
         seed=settings.seed,
         rank=accelerator.process_index,
         world=accelerator.num_processes,
@@ -211,7 +212,8 @@ def _rewards(materials: Materials, accelerator: Accelerator) -> Rewards | None:
     bleu4 = settings.scst.bleu4 if settings.stage == "scst" else settings.cmal.bleu4
     with accelerator.main_process_first():  # it leaves the tables beside the store for the others
         references = References.beside(materials.store, materials.vocabulary, settings.data.train)
-    return make_rewards(references, accelerator.device, Mix(bleu4=bleu4))
+    compiled = settings.engine.compile
+    return make_rewards(references, accelerator.device, Mix(bleu4=bleu4), compiled=compiled)
 
 
 def _restore(
@@ -247,17 +249,18 @@ def _check_snapshot(path: Path, snapshot: Snapshot, engine: Engine, materials: M
         ("average", snapshot.average, average),
     ):
         check_fit(path / f"{name}.safetensors", given, expected, hint)
-    store, splits = materials.store, materials.settings.data.train
-    now = json.loads(json.dumps(asdict(sign_data(store, splits))))
+    now = json.loads(json.dumps(asdict(materials.sign())))
     before = snapshot.state.get("data", now)  # checkpoints of before it was kept have none
     if before != now:
         parts = ", ".join(key for key in now if before.get(key) != now[key])
         why = f"the run was begun on other data than is there now ({parts} differ)"
-        raise StoreError(str(store.folder), why, "Put that back, or begin a new run: --out DIR.")
+        folder = str(materials.store.folder)
+        raise StoreError(folder, why, "Put that back, or begin a new run: --out DIR.")
 
 
 def _moments(engine: Engine, given: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Tensors shaped like Adam's; a weight that was never trained has none."""
+    """Tensors shaped like Adam's, and the baseline's; a weight never trained has none."""
     named = [(n, p) for n, p in engine.plain.named_parameters() if f"step/{n}" in given]
     counts = {f"step/{name}": torch.zeros(()) for name, _ in named}
-    return counts | {f"{key}/{n}": p for n, p in named for key in ("exp_avg", "exp_avg_sq")}
+    moments = {f"{key}/{n}": p for n, p in named for key in ("exp_avg", "exp_avg_sq")}
+    return counts | moments | engine.rewards_seen()

@@ -5,7 +5,8 @@ of the loss of the whole step: the shares of all parts and processes add up to i
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import assert_never
 
 import torch
 from torch import Tensor, nn
@@ -15,9 +16,17 @@ from naic.decode.decoding import Decoding
 from naic.decode.policy import log_policy
 from naic.decode.said import spoken
 from naic.decode.sample import choose
-from naic.learn.policy_loss import policy_loss
+from naic.learn.baselines import (
+    MovingAverage,
+    counterfactual_advantage,
+    leave_one_out,
+    team_advantage,
+)
+from naic.learn.policy_loss import entropy, policy_loss
 from naic.learn.rewards import Rewards
+from naic.learn.word_habits import bad_ending_table, bad_endings, repeats
 from naic.learn.xe import cross_entropy
+from naic.text import Vocabulary
 from naic.train.feed import Batch
 from naic.train.settings import Settings
 
@@ -33,6 +42,25 @@ class Tools:
     plain: nn.Module  # the model without its wrapper for several processes: for decoding
     rewards: Rewards | None = None  # for scst and cmal
     cross_entropy: Callable[..., Tensor] = cross_entropy  # or its compiled form
+    bad_endings: Tensor | None = None  # for cmal: (V,) words that no sentence should end on
+    moving: MovingAverage | None = None  # for the baseline "ma"; the engine feeds it
+
+
+def make_tools(
+    settings: Settings,
+    family: Family,
+    model: nn.Module,
+    vocabulary: Vocabulary,
+    rewards: Rewards | None,
+    cross_entropy: Callable[..., Tensor] = cross_entropy,
+) -> Tools:
+    """The tools of a stage that is about to begin, on the device of the model."""
+    device = next(model.parameters()).device
+    tools = Tools(settings, family, model, rewards, cross_entropy)
+    if settings.stage != "cmal":
+        return tools
+    moving = MovingAverage(device) if settings.cmal.baseline == "ma" else None
+    return replace(tools, bad_endings=bad_ending_table(vocabulary, device), moving=moving)
 
 
 Step = Callable[[nn.Module, Batch, Tools], tuple[Tensor, Logs]]
@@ -69,7 +97,7 @@ def scst(model: nn.Module, batch: Batch, tools: Tools) -> tuple[Tensor, Logs]:
     rows = batch.rows.repeat_interleave(samples)  # (B·S,)
     reward = rewards.score(words.flatten(0, 1), rows).view(-1, samples)  # (B, S)
     if settings.baseline == "loo":
-        baseline = (reward.sum(1, keepdim=True) - reward) / (samples - 1)  # (B, S)
+        baseline = leave_one_out(reward)  # (B, S)
     else:
         greedy = tools.family.caption(tools.plain, batch.features, batch.mask, Decoding())
         baseline = rewards.score(greedy, batch.rows)[:, None]  # (B, 1)
@@ -87,29 +115,36 @@ def scst(model: nn.Module, batch: Batch, tools: Tools) -> tuple[Tensor, Logs]:
 
 
 def cmal(model: nn.Module, batch: Batch, tools: Tools) -> tuple[Tensor, Logs]:
-    """Counterfactuals-critical multi-agent learning (the paper's eq. 4, 9 and 10).
+    """Counterfactuals-critical multi-agent learning (the paper's eq. 4 to 10).
 
-    All agents speak at once; each is judged by what the reward would have been on the average of
-    its own most likely words, everybody else's words kept.
+    All agents speak at once, by chance and with dropout: one forward pass. What a word was worth
+    is the reward of its sentence against a baseline, which for "cf" is the agent's own.
     """
-    rewards, topk = tools.rewards, tools.settings.cmal.topk
-    assert rewards is not None
-    log_probs = log_policy(model(batch.features, batch.mask)[:, 0])  # (B, N, V)
+    settings = tools.settings.cmal
+    logits = model(batch.features, batch.mask)  # (B, 1, N, V)
+    log_probs = log_policy(logits[:, 0])  # (B, N, V)
     policy = log_probs.detach()
-    words = choose(policy)  # (B, N)
-    likely = policy.topk(topk)  # (B, N, k)
-    weights = likely.values.softmax(-1).double()  # renormalised over the k words
-    reward, outcomes = rewards.judge(words, likely.indices, batch.rows)  # (B,), (B, N, k)
-    # Written as a sum of differences, it is exactly zero where nothing changes.
-    advantage = (weights * (reward[:, None, None] - outcomes)).sum(-1).float()  # (B, N)
-    chosen = log_probs.gather(-1, words[..., None])[..., 0]  # (B, N)
-    # Agents after the period have no advantage; nothing needs to be masked.
-    loss = policy_loss(chosen, advantage, torch.ones_like(words, dtype=torch.bool)) / batch.images
+    words = torch.stack([choose(policy) for _ in range(settings.samples)], 1)  # (B, S, N)
+    reward, baseline, advantage = _judge(policy, words, batch, tools)
+    chosen = log_probs.gather(-1, words.transpose(1, 2)).transpose(1, 2)  # (B, S, N)
+    share = batch.images * settings.samples
+    # What nothing depends on has no advantage; no word needs to be left out.
+    loss = policy_loss(chosen, advantage, torch.ones_like(words, dtype=torch.bool)) / share
+    unsure = entropy(log_probs if settings.entropy else policy).mean(1).sum() / batch.images
+    if settings.entropy:
+        loss = loss - settings.entropy * unsure
+    if settings.xe:
+        xe = tools.cross_entropy(logits, batch.words) / batch.normaliser
+        loss = loss + settings.xe * xe
+    sizes = advantage.abs().sum((0, 1)).float() / share  # (N,)
     return loss, {
         "loss": loss.detach(),
-        "reward": reward.sum().float() / batch.images,
-        "advantage": advantage.abs().mean(1).sum() / batch.images,
-        "words": spoken(words).sum().float() / batch.images,
+        "reward": reward.sum().float() / share,
+        "baseline": baseline.expand_as(reward).sum().float() / share,
+        "entropy": unsure.detach(),
+        **_habits(words, share, tools),
+        "advantage": sizes.mean(),
+        **{f"advantage_{agent:02d}": size for agent, size in enumerate(sizes.unbind(), 1)},
     }
 
 
@@ -124,3 +159,47 @@ STAGES: dict[str, Step] = {
 def _log_probs_of(logits: Tensor, words: Tensor) -> Tensor:
     """(..., N) the policy's log-probabilities of the words; what is no word has -inf."""
     return log_policy(logits).gather(-1, words[..., None])[..., 0]
+
+
+def _judge(
+    policy: Tensor, words: Tensor, batch: Batch, tools: Tools
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Rewards (B, S), baselines broadcast to that, and the advantages (B, S, N) of all agents."""
+    settings, rewards = tools.settings.cmal, tools.rewards
+    assert rewards is not None
+    sentences = words.flatten(0, 1)  # (B·S, N)
+    rows = batch.rows.repeat_interleave(settings.samples)  # (B·S,)
+    if settings.baseline == "cf":
+        likely = policy.topk(settings.topk)  # (B, N, k)
+        others = likely.indices[:, None].expand(-1, settings.samples, -1, -1)  # (B, S, N, k)
+        reward, outcomes = rewards.judge(sentences, others.flatten(0, 1), rows)
+        reward, outcomes = reward.view_as(words[..., 0]), outcomes.view_as(others)
+        advantage = counterfactual_advantage(reward, outcomes, likely.values)
+        return reward, reward - advantage.mean(2), advantage  # the mean baseline of all agents
+    reward = rewards.score(sentences, rows).view_as(words[..., 0])
+    match settings.baseline:
+        case "none":
+            baseline = torch.zeros_like(reward)
+        case "ma":
+            assert tools.moving is not None
+            baseline = tools.moving.value  # ()
+        case "sc":
+            baseline = rewards.score(policy.argmax(-1), batch.rows)[:, None]  # (B, 1)
+        case "loo":
+            baseline = leave_one_out(reward)  # (B, S)
+        case _:
+            assert_never(settings.baseline)
+    return reward, baseline, team_advantage(reward, baseline, spoken(words))
+
+
+def _habits(words: Tensor, share: Tensor, tools: Tools) -> Logs:
+    """How the sampled sentences are written: their length, and shares of those with bad habits.
+
+    Under names of their own: a validation logs the habits of captions that are not sampled.
+    """
+    assert tools.bad_endings is not None
+    return {
+        "words": spoken(words).sum().float() / share,
+        "sampled_repeats": repeats(words).sum().float() / share,
+        "sampled_bad_endings": bad_endings(words, tools.bad_endings).sum().float() / share,
+    }

@@ -18,10 +18,12 @@ def survey(settings: Settings, nproc: int, *, resume: bool) -> list[tuple[str, s
     weights = sum(p.numel() for p in found.model.parameters())
     check_folder(found, resume=resume)
     last = checkpoint.latest(settings.out)
+    learnt = f"{len(found.targets):,} images, {found.targets.captions:,} captions"
     lines = [
         ("stage", f"{settings.stage} of a {settings.captioner} captioner"),
         ("features", found.store.describe()),
-        ("learns from", f"{len(found.targets):,} images, {found.targets.captions:,} captions"),
+        ("learns from", learnt),
+        *(("pseudo", f"{store.folder}: {store.describe()}") for store in found.pseudo),
         ("validates", f"{len(found.validation):,} images"),
         ("vocabulary", f"{len(found.vocabulary):,} words"),
         ("model", f"{weights:,} parameters"),

@@ -1,0 +1,209 @@
+"""tiny.md: the paper's ladder on drawn scenes, from the files that `naic reproduce` left.
+
+Its run files are in a folder beside this one: run.json, table*.json, captions.json and figures/ are
+copied from the run's folder as they are; gradient-variance.json, where it is there, was written by
+benchmarks/gradient_variance.py.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from naic.tasks.charts import Bar, bars
+from naic.tasks.reproduce.gallery import mark
+from naic.tasks.reproduce.tables import TITLES, markdown
+
+FOLDER = Path(__file__).parent
+Rows = dict[str, dict[str, Any]]
+FILES = {
+    "ladder": "table1",
+    "baselines": "table3",
+    "topk": "table4",
+    "unlabelled": "table5",
+    "fill": "table_fill",
+}
+VARIANCE = "gradient-variance.json"
+FIGURES = {
+    "ladder": ("ladder", "latency"),
+    "baselines": ("baselines-scratch", "baselines-weight-init"),
+}
+SHARE, REPEATS = 0.97, 0.01  # of the teacher's CIDEr; of the captions: what we set ourselves
+
+
+def ladder(name: str) -> str:
+    """The whole page."""
+    folder = FOLDER / name
+    run = _read(folder / "run.json")
+    tables = {
+        table: _read(folder / f"{file}.json")
+        for table, file in FILES.items()
+        if (folder / f"{file}.json").exists()
+    }
+    parts = [_head(run), _expected(tables)]
+    parts += [_table(name, table, rows) for table, rows in tables.items()]
+    if (folder / VARIANCE).exists():
+        parts.append(_variance(name, _read(folder / VARIANCE)))
+    parts += [_captions(name, _read(folder / "captions.json")), _stages(run)]
+    return "\n".join(parts)
+
+
+def _read(path: Path) -> Any:  # noqa: ANN401
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def _head(run: dict[str, Any]) -> str:
+    commands = "\n".join(
+        f"| `{call['command']}` | {_minutes(call['seconds'])} |" for call in run["calls"]
+    )
+    seen = run["latency"]
+    return f"""# The ladder: {run["preset"]}
+
+Made by `make docs` from the run files in the folder of this name ({run["machine"]}, naic
+{run["naic"]}, torch {seen["torch"]}, Python {seen["python"]}).
+The settings are those of `configs/`; [docs/reproduce.md](../reproduce.md) tells of the stages.
+
+| call | wall clock |
+|---|---|
+{commands}
+
+A call reuses what earlier ones made.
+"""
+
+
+def _minutes(seconds: float | None) -> str:
+    return "cut off" if seconds is None else f"{seconds / 60:.1f} min"
+
+
+def _expected(tables: dict[str, list[dict[str, Any]]]) -> str:
+    """What the paper lets us expect, and what came out: whatever it is."""
+    claims = _ladder_claims(_by_system(tables["ladder"]))
+    if "baselines" in tables:
+        claims += _baseline_claims(_by_system(tables["baselines"]))
+    rows = "\n".join(
+        f"| {claim} | {values} | {'yes' if holds else '**no**'} |"
+        for claim, values, holds in claims
+    )
+    return f"""## What was expected, and what came out
+
+| from the paper | CIDEr | holds |
+|---|---|---|
+{rows}
+"""
+
+
+def _by_system(rows: list[dict[str, Any]]) -> Rows:
+    return {row["system"]: row for row in rows}
+
+
+def _ladder_claims(rows: Rows) -> list[tuple[str, str, bool]]:
+    claims = [
+        _order(rows, *pair)
+        for pair in (("NAIC-base", "+KD"), ("+KD", "+CMAL"), ("+CMAL", "+unlabelled"))
+        if {*pair} <= rows.keys()
+    ]
+    if {"AIC beam 3", "+CMAL"} <= rows.keys():
+        share = rows["+CMAL"]["CIDEr"] / rows["AIC beam 3"]["CIDEr"]
+        what = f"+CMAL has {SHARE:.0%} of the teacher's CIDEr or more"
+        claims.append((what, f"{100 * share:.1f} %", share >= SHARE))
+        repeats = rows["+CMAL"]["repeats"]
+        what = f"+CMAL repeats a word in less than {REPEATS:.0%} of its captions"
+        claims.append((what, f"{100 * repeats:.1f} %", repeats < REPEATS))
+    return claims
+
+
+def _baseline_claims(rows: Rows) -> list[tuple[str, str, bool]]:
+    claims = []
+    for start in ("scratch", "weight-init"):
+        for low, high in (("XE", "sc"), ("sc", "cf"), ("none", "sc"), ("ma", "sc")):
+            pair = (f"{start}, {low}", f"{start}, {high}")
+            if {*pair} <= rows.keys():
+                claims.append(_order(rows, *pair))
+    return claims
+
+
+def _order(rows: Rows, low: str, high: str) -> tuple[str, str, bool]:
+    one, other = rows[low], rows[high]
+    return f"{low} < {high}", f"{_cider(one)} and {_cider(other)}", one["CIDEr"] < other["CIDEr"]
+
+
+def _cider(row: dict[str, Any]) -> str:
+    spread = row["spread"].get("CIDEr")
+    return f"{100 * row['CIDEr']:.1f}" + ("" if spread is None else f" ± {100 * spread:.1f}")
+
+
+def _table(name: str, table: str, rows: list[dict[str, Any]]) -> str:
+    figures = "\n\n".join(
+        f"![{figure}]({name}/figures/{figure}.svg)"
+        for figure in FIGURES.get(table, ())
+        if (FOLDER / name / "figures" / f"{figure}.svg").exists()
+    )
+    return f"## {TITLES[table]}\n\n{markdown(rows)}" + (f"\n{figures}\n" if figures else "")
+
+
+def variance_figure(name: str) -> str:
+    """The variances of the baselines as bars, with the least and the largest of the batches."""
+    found = _read(FOLDER / name / VARIANCE)["baselines"]
+    values = [
+        Bar(baseline, own["relative"], min(own["relatives"]), max(own["relatives"]))
+        for baseline, own in found.items()
+    ]
+    title = "Variance of CMAL's gradient by baseline"
+    return bars(title, "variance against the squared norm of the gradient (log)", values, log=True)
+
+
+def _variance(name: str, run: dict[str, Any]) -> str:
+    rows = "\n".join(
+        f"| {baseline} | {own['variance']:.4g} | {own['relative']:.4g} |"
+        for baseline, own in run["baselines"].items()
+    )
+    return f"""## Variance of the gradient
+
+`{run["command"]}`
+
+On {run["batches"]} fixed batches of {run["batch"]} images, {run["samplings"]} gradients of each
+by a trained student ({run["samples"]} sentences an image, k = {run["topk"]}); all baselines judge
+the same sentences. The variance is summed over all {run["parameters"]:,} parameters, and put
+against the squared norm of the expected gradient.
+
+| baseline | variance | relative |
+|---|---|---|
+{rows}
+
+![gradient variance]({name}/figures/gradient-variance.svg)
+"""
+
+
+def _captions(name: str, examples: list[dict[str, Any]]) -> str:
+    """Side by side, as in the paper's last figure."""
+    parts = []
+    for example in examples:
+        rows = "\n".join(
+            f"| {who} | {mark(text, '**', '**')} |" for who, text in example["captions"].items()
+        )
+        there = example["picture"] and (FOLDER / name / example["picture"]).exists()
+        picture = f"![{example['id']}]({name}/{example['picture']})\n\n" if there else ""
+        parts.append(f"{picture}| {example['id']} | |\n|---|---|\n{rows}\n")
+    return (
+        "## Captions side by side\n\nA word that repeats the one before it is bold.\n\n"
+        + "\n".join(parts)
+    )
+
+
+def _stages(run: dict[str, Any]) -> str:
+    rows = "\n".join(
+        f"| `{stage}` | {_seconds(found.get('seconds'))} | {found.get('steps', '')} |"
+        for stage, found in run["stages"].items()
+    )
+    seen = run["latency"]
+    return f"""## Stages
+
+| stage | seconds | steps |
+|---|---|---|
+{rows}
+
+Latency: {seen["images"]} pictures on {seen["device"]}, {seen["threads"]} threads, in turns.
+"""
+
+
+def _seconds(seconds: float | None) -> str:
+    return "" if seconds is None else f"{seconds:,.1f}"

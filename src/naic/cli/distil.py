@@ -1,0 +1,74 @@
+"""`naic distil MODEL --out DIR --features STORE`."""
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+
+import tyro
+
+from naic.cli.main import SOME_SKIPPED
+from naic.cli.screen import Update, print_problems, progress
+from naic.tasks.distil import Distilled, DistilOptions, Outlook, distil, look_ahead
+from naic.tasks.prepare import Progress
+
+HELP = """Let a teacher caption images, so that a student can learn from what it says.
+
+The captions go into a store that `naic train` takes as data.pseudo. What people said of the images
+is not read. A run that was cut off goes on when the same command is given again. Exit code 3
+means: done, but some pictures could not be used."""
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Parse, work, report."""
+    options: DistilOptions = tyro.cli(
+        DistilOptions, prog="naic distil", description=HELP, args=list(arguments)
+    )
+    if options.dry_run:
+        return _print_outlook(look_ahead(options))
+    with ExitStack() as stack:
+        bars = _Bars(stack)
+        done = distil(options, bars.captions, bars.features)
+    return _print_distilled(done)
+
+
+class _Bars:
+    """One bar at a time: a terminal has room for no more."""
+
+    def __init__(self, stack: ExitStack) -> None:
+        self._stack = stack
+        self._title = ""
+        self._update: Update
+
+    def captions(self, seen: Progress) -> None:
+        self._show("captions", seen)
+
+    def features(self, seen: Progress) -> None:
+        self._show("features", seen)
+
+    def _show(self, title: str, seen: Progress) -> None:
+        if title != self._title:
+            self._stack.close()
+            self._title, self._update = title, self._stack.enter_context(progress(title))
+        self._update(seen.done, seen.total, seen.bad)
+
+
+def _print_outlook(found: Outlook) -> int:
+    splits = ", ".join(f"{name or 'no split'} {n:,}" for name, n in found.splits.items())
+    print(f"teacher:  {found.teacher}, on {found.device}")
+    print(f"images:   {found.splits.total():,} ({splits}), in {found.shards:,} shards")
+    print("Nothing was written (--dry-run).")
+    return 0
+
+
+def _print_distilled(done: Distilled) -> int:
+    made = done.images - done.resumed
+    earlier = f"; {done.resumed:,} were there already" if done.resumed else ""
+    print(f"time:     {done.seconds:.1f} s for {made:,} images{earlier}")
+    if done.store is None:
+        print(f"waiting:  {done.missing:,} images are left to the other parts")
+    else:
+        print(f"captions: {done.store.describe()}")
+        print(f"store:    {done.store.folder}")
+    if done.errors:
+        print_problems(done.errors, "errors.jsonl of the features")
+        return SOME_SKIPPED
+    return 0

@@ -1,0 +1,113 @@
+"""`naic reproduce --preset NAME --out DIR`."""
+
+import shlex
+import sys
+from collections.abc import Sequence
+
+import tyro
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from naic.cli.main import SOME_SKIPPED
+from naic.cli.screen import progress
+from naic.tasks.reproduce import (
+    TABLES,
+    Listener,
+    Reproduced,
+    ReproduceOptions,
+    outlook,
+    reproduce,
+)
+from naic.tasks.reproduce.gallery import Example, mark
+from naic.tasks.reproduce.tables import TITLES, TableRow
+
+HELP = """Run the paper's ladder, from features to tables, and put our numbers beside the paper's.
+
+Features, the teacher (XE, then SCST), its captions, and the students: NAIC-base, +weight-init, +KD,
++CMAL, +unlabelled. DIR gets a folder for each stage, table1.json, .md and .csv, figures/ as SVG,
+captions.md and captions.html (captions side by side), and run.json (commands, seconds, machine).
+A run that was cut off goes on with the same command; a finished one only prints its tables.
+Exit code 3 means: with --only-tables, some rows are not finished yet."""
+
+WIDTH = 110  # of the widest table, and some
+EXAMPLES = 3
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Parse, work, print."""
+    options = tyro.cli(
+        ReproduceOptions, prog="naic reproduce", description=HELP, args=list(arguments)
+    )
+    if options.dry_run:
+        for line in outlook(options):
+            print(f"{line.state:<6} {line.name}")
+        print("Nothing was written (--dry-run).")
+        return 0
+    listener = Listener(_say, progress)
+    found = reproduce(options, listener, f"naic reproduce {shlex.join(arguments)}")
+    return _print(found, options)
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr)
+
+
+def _print(found: Reproduced, options: ReproduceOptions) -> int:
+    console = Console(width=None if sys.stdout.isatty() else WIDTH, soft_wrap=False)
+    console.width = max(console.width, WIDTH)  # a narrow terminal breaks lines, and cuts no figures
+    for table, rows in found.tables.items():
+        console.print(_table(TITLES[table], rows))
+    for example in found.examples[:: max(1, len(found.examples) // EXAMPLES)][:EXAMPLES]:
+        print(_example(example))
+    names = ", ".join(f"{TABLES[table]}.json/.md/.csv" for table in found.tables)
+    print(f"{options.out}: {names}, figures/, captions.html, run.json")
+    if found.left_out:
+        print(f"naic reproduce: not finished: {'; '.join(found.left_out)}", file=sys.stderr)
+        return SOME_SKIPPED
+    return 0
+
+
+def _table(title: str, rows: Sequence[TableRow]) -> Table:
+    """The figures that the ladder is about; the files have all of them."""
+    seeds = max(row["seeds"] for row in rows)
+    table = Table(title=title, title_justify="left", box=box.SIMPLE)
+    table.add_column("system")
+    heads = ["BLEU-4", "CIDEr", "±" if seeds > 1 else "95 %", "paper", "repeats %", "bad ends %"]
+    timed = any(row["latency_ms"] is not None for row in rows)
+    for head in (*heads, "true %", *(("ms", "speedup") if timed else ("last CIDEr, val",))):
+        table.add_column(head, justify="right")
+    for row in rows:
+        table.add_row(
+            row["system"],
+            _hundred(row["Bleu_4"]),
+            _hundred(row["CIDEr"]),
+            _spread(row, seeds),
+            _hundred((row["paper"] or {}).get("CIDEr")),
+            *(_hundred(row[name]) for name in ("repeats", "bad_endings", "facts")),
+            *(_times(row) if timed else (_hundred(row["last_validation_cider"]),)),
+        )
+    return table
+
+
+def _times(row: TableRow) -> tuple[str, str]:
+    if row["latency_ms"] is None:
+        return "", ""
+    return f"{row['latency_ms']:.2f}", "" if row["speedup"] is None else f"{row['speedup']:.2f}×"
+
+
+def _spread(row: TableRow, seeds: int) -> str:
+    if seeds > 1:
+        return _hundred(row["spread"].get("CIDEr"))
+    ends = row["intervals"].get("CIDEr")
+    return f"{100 * ends[0]:.1f} to {100 * ends[1]:.1f}" if ends else ""
+
+
+def _hundred(value: float | None) -> str:
+    return "" if value is None else f"{100 * value:.1f}"
+
+
+def _example(example: Example) -> str:
+    width = max(map(len, example.captions))
+    lines = (f"  {who:<{width}}  {mark(text, '[', ']')}" for who, text in example.captions.items())
+    return "\n".join([example.id, *lines])

@@ -1,0 +1,18 @@
+"""`naic reproduce`: the paper's ladder and tables on any data, from one call."""
+
+from naic.tasks.reproduce.options import TABLES, ReproduceOptions
+from naic.tasks.reproduce.preset import find_preset, read_preset
+from naic.tasks.reproduce.run import Outlook, Reproduced, outlook, reproduce
+from naic.tasks.reproduce.workshop import Listener
+
+__all__ = [
+    "TABLES",
+    "Listener",
+    "Outlook",
+    "ReproduceOptions",
+    "Reproduced",
+    "find_preset",
+    "outlook",
+    "read_preset",
+    "reproduce",
+]

@@ -1,0 +1,138 @@
+"""Captions side by side for the same unseen pictures, repeated words marked: captions.md, .html.
+
+The pictures are spread evenly over the split: none is chosen for what was said of it.
+"""
+
+import html
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from io import BytesIO
+from pathlib import Path
+
+from naic.data.features import FeatureStore, StoredRecord
+from naic.data.shapes import draw, make_scene
+from naic.files import remove_temporaries, write_atomically
+
+KEPT = "captions.json"
+_SCENE = re.compile(r"shapes-(\d+)-(\d+)")  # the name that a drawn picture has in a store
+HTML = """<!doctype html>
+<meta charset="utf-8">
+<title>Captions side by side</title>
+<style>
+:root{color-scheme:light dark}
+body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem}
+section{display:flex;gap:1.5rem;align-items:flex-start;margin:1.5rem 0}
+img{width:180px;border-radius:6px}
+dl{display:grid;grid-template-columns:max-content 1fr;gap:.2rem 1rem;margin:0}
+dt{opacity:.7}dd{margin:0}
+mark{background:#8886;color:inherit;border-radius:3px;padding:0 .2em}
+</style>
+<h1>Captions side by side</h1>
+"""
+NOTE = "A word that repeats the one before it is marked. Pictures of the split %s, evenly spaced."
+
+
+@dataclass(frozen=True)
+class Example:
+    """A picture with what people and the systems say of it.
+
+    Attributes:
+        picture: path of the picture from the page, or empty.
+        captions: by who says them, in order.
+    """
+
+    id: str
+    picture: str
+    captions: dict[str, str]
+
+
+def gather(
+    store: FeatureStore, rows: Sequence[int], results: Mapping[str, Path], count: int, out: Path
+) -> list[Example]:
+    """Examples evenly spaced over `rows`; drawn scenes are put beside the page as PNG.
+
+    Args:
+        store: the images, with what people said of them.
+        rows: those that the results are about.
+        results: by system, its captions in COCO's results format.
+        count: how many examples.
+        out: the folder of the page.
+    """
+    said = {
+        name: {str(row["image_id"]): row["caption"] for row in json.loads(path.read_bytes())}
+        for name, path in results.items()
+    }
+    chosen = [rows[i * len(rows) // count] for i in range(min(count, len(rows)))]
+    examples = []
+    for record in (store.records[row] for row in chosen):
+        captions = {"people": record.captions[0]}
+        captions |= {name: own[record.id] for name, own in said.items()}
+        examples.append(Example(record.id, _picture(record, out), captions))
+    return examples
+
+
+def write_pages(out: Path, examples: Sequence[Example], split: str) -> None:
+    """captions.md and captions.html for people, captions.json for programs."""
+    remove_temporaries(out, "captions.md", "captions.html", KEPT)
+    note = NOTE % split
+    page = f"# Captions side by side\n\n{note}\n" + "".join(map(_in_markdown, examples))
+    write_atomically(out / "captions.md", page.encode())
+    page = f"{HTML}<p>{html.escape(note)}</p>\n" + "".join(map(_in_html, examples))
+    write_atomically(out / "captions.html", page.encode())
+    text = json.dumps([asdict(example) for example in examples], indent=1, ensure_ascii=False)
+    write_atomically(out / KEPT, f"{text}\n".encode())
+
+
+def read_examples(out: Path) -> list[Example]:
+    """What `write_pages` kept."""
+    return [Example(**row) for row in json.loads((out / KEPT).read_bytes())]
+
+
+def mark(caption: str, before: str, after: str) -> str:
+    """The caption with each word that repeats the one before it between two marks."""
+    words = caption.split()
+    last = [""] + [_plain(word) for word in words]
+    return " ".join(
+        f"{before}{word}{after}" if _plain(word) == previous else word
+        for word, previous in zip(words, last, strict=False)
+    )
+
+
+def _plain(word: str) -> str:
+    return word.strip(".,").lower()
+
+
+def _in_markdown(example: Example) -> str:
+    picture = f"![{example.id}]({example.picture})\n\n" if example.picture else ""
+    rows = "\n".join(
+        f"| {who} | {mark(text, '**', '**')} |" for who, text in example.captions.items()
+    )
+    return f"\n## {example.id}\n\n{picture}| | |\n|---|---|\n{rows}\n"
+
+
+def _in_html(example: Example) -> str:
+    picture = f'<img src="{html.escape(example.picture)}" alt="">' if example.picture else ""
+    rows = "".join(
+        f"<dt>{html.escape(who)}</dt><dd>{mark(html.escape(text), '<mark>', '</mark>')}</dd>"
+        for who, text in example.captions.items()
+    )
+    return (
+        f"<section>{picture}<div><b>{html.escape(example.id)}</b><dl>{rows}</dl></div></section>\n"
+    )
+
+
+def _picture(record: StoredRecord, out: Path) -> str:
+    """A drawn scene as a file of ours, a picture of the user's where it lies, else nothing."""
+    scene = _SCENE.fullmatch(record.image)
+    if scene is None:
+        path = Path(record.image)
+        return str(path.absolute()) if path.is_file() else ""
+    target = out / "pictures" / f"{record.image}.png"
+    if not target.exists():
+        target.parent.mkdir(exist_ok=True)
+        buffer = BytesIO()
+        draw(make_scene(int(scene[1]), int(scene[2]))).save(buffer, format="PNG")
+        write_atomically(target, buffer.getvalue())
+    return f"pictures/{target.name}"

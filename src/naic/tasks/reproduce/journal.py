@@ -1,0 +1,144 @@
+"""run.json: what a reproduction was asked for, what each stage was made from, how long it took."""
+
+import hashlib
+import json
+import os
+import platform
+from pathlib import Path
+from typing import Any
+
+from naic import __version__
+from naic.errors import ConfigError, StoreError
+from naic.files import remove_temporaries, write_atomically
+from naic.tasks.reproduce.options import ReproduceOptions
+from naic.tasks.reproduce.preset import Preset
+
+RUN = "run.json"
+FORMAT = 1
+
+
+class Journal:
+    """The run.json of a folder; every change is on the disk at once."""
+
+    def __init__(self, folder: Path, content: dict[str, Any]) -> None:
+        self._path = folder / RUN
+        self.content = content
+        self.only_in_memory = False  # in a process that makes one stage for another
+
+    @classmethod
+    def open(cls, preset: Preset, options: ReproduceOptions) -> "Journal":
+        """That of an earlier call, if it was about the same things, else a new one.
+
+        Raises:
+            ConfigError: the folder is of another preset or other data.
+            StoreError: the folder holds something else.
+        """
+        asked = _asked(preset, options)
+        earlier = read_journal(options.out)
+        if earlier is None:
+            strangers = (
+                sorted(path.name for path in options.out.glob("*")) if _there(options) else []
+            )
+            if strangers:
+                why = f"the folder is not empty ({', '.join(strangers[:3])}) and has no {RUN}"
+                raise StoreError(str(options.out), why, "Choose another --out.")
+            return cls(options.out, {"format": FORMAT, **asked, "calls": [], "stages": {}})
+        for name, value in asked.items():
+            if earlier.get(name) != value:
+                why = f"{name} was {earlier.get(name)!r} in this folder, and is {value!r} now"
+                raise ConfigError(str(options.out), why, "Choose another --out.")
+        return cls(options.out, earlier)
+
+    def begin(self, command: str) -> None:
+        """Note a call; from here on the folder is a reproduction's."""
+        remove_temporaries(self._path.parent, RUN)
+        # Seconds stay None for a call that did not come to its end.
+        self.content["calls"].append({"command": command, "seconds": None})
+        self.content.pop("finished", None)
+        self.content["naic"] = __version__
+        self.content["machine"] = machine()
+        self.save()
+
+    def stage(self, name: str) -> dict[str, Any]:
+        """What is known of a stage; empty if it was never finished."""
+        return dict(self.content["stages"].get(name, {}))
+
+    def note(self, name: str, **values: Any) -> None:  # noqa: ANN401
+        """Remember something of a stage."""
+        self.content["stages"][name] = {**self.stage(name), **values}
+        self.save()
+
+    def end(self, seconds: float, finished: dict[str, Any] | None) -> None:
+        """Note how long the call took, and what is done: None where rows are still missing."""
+        self.content["calls"][-1]["seconds"] = seconds
+        if finished is not None:
+            self.content["finished"] = finished
+        self.save()
+
+    @property
+    def command(self) -> str:
+        """The call that is under way."""
+        return str(self.content["calls"][-1]["command"])
+
+    def save(self) -> None:
+        """Write it."""
+        if self.only_in_memory:
+            return
+        text = json.dumps(self.content, indent=1)
+        write_atomically(self._path, f"{text}\n".encode())
+
+
+def read_journal(folder: Path) -> dict[str, Any] | None:
+    """run.json of a folder; None where there is none."""
+    path = folder / RUN
+    if not path.exists():
+        return None
+    try:
+        found = json.loads(path.read_bytes())
+        if found["format"] != FORMAT or not isinstance(found["stages"], dict):
+            raise ValueError("it is of another format")  # noqa: TRY301
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        why = f"cannot be used ({error})"
+        raise StoreError(str(path), why, "Choose another --out.") from error
+    return dict(found)
+
+
+def request(preset: Preset, options: ReproduceOptions) -> dict[str, Any]:
+    """All that decides what comes out: a finished run is asked for again if this is the same."""
+    return {
+        **_asked(preset, options),
+        "files": json.loads(json.dumps(preset.files)),
+        "settings": json.loads(json.dumps(preset.settings.__dict__)),
+        "tables": options.chosen,
+        "seeds": options.seeds,
+        "fast": options.fast,
+    }
+
+
+def digest(path: Path) -> str:
+    """What tells one version of a file from another."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()[:16]
+
+
+def machine() -> str:
+    """For people: what it ran on."""
+    return f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores"
+
+
+def _asked(preset: Preset, options: ReproduceOptions) -> dict[str, Any]:
+    """What may not change within a folder; its stages check the rest of their settings."""
+    return {
+        "preset": preset.name,
+        "quick": options.quick,
+        "features": None if options.features is None else str(options.features),
+        "unlabelled": None if options.unlabelled is None else str(options.unlabelled),
+        "device": options.device,
+        "graph": options.graph,
+    }
+
+
+def _there(options: ReproduceOptions) -> bool:
+    if options.out.exists() and not options.out.is_dir():
+        raise StoreError(str(options.out), "is there, and is no folder", "Choose another --out.")
+    return options.out.is_dir()

@@ -1,0 +1,76 @@
+"""How long one picture takes: from its features to words, eager, alone on the device, warm."""
+
+import platform
+import statistics
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from naic.data.batches import count_regions, read_features
+from naic.data.features import FeatureStore
+
+if TYPE_CHECKING:
+    import torch
+
+IMAGES, WARM_UP = 60, 10
+
+
+def measure_latency(
+    models: dict[str, tuple[Path, int]], store: FeatureStore, rows: Sequence[int], device: str
+) -> dict[str, Any]:
+    """The median milliseconds of each model, by its name.
+
+    All models take their turn at every picture: whatever else the machine does in the meantime
+    slows them alike. The causal ones decode with a key-value cache.
+
+    Args:
+        models: model folders with the beam to caption by.
+        store: the features.
+        rows: the images to take them from; after the last comes the first again.
+        device: auto, cpu or cuda.
+    """
+    import torch
+
+    from naic.backbones.load import choose_device
+    from naic.captioners.folder import load_model
+    from naic.decode.decoding import Decoding
+
+    chosen = choose_device(device)
+    loaded = {name: load_model(folder, device=chosen) for name, (folder, _) in models.items()}
+    times: dict[str, list[float]] = {name: [] for name in models}
+    for turn in range(WARM_UP + IMAGES):
+        row = rows[turn % len(rows)]
+        array, _ = read_features(store, [row], int(count_regions(store, [row])[0]))
+        features = torch.from_numpy(array).to(chosen)
+        for name, (_, beam) in models.items():
+            _wait(chosen)
+            began = time.perf_counter()
+            with torch.no_grad():
+                own = loaded[name]
+                own.family.caption(own.model, features, None, Decoding(beam))
+            _wait(chosen)
+            if turn >= WARM_UP:
+                times[name].append(1000 * (time.perf_counter() - began))
+    return {
+        "milliseconds": {name: statistics.median(own) for name, own in times.items()},
+        "images": IMAGES,
+        "device": _name(chosen),
+        "threads": torch.get_num_threads(),
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+    }
+
+
+def _wait(device: "torch.device") -> None:
+    """Until the device has done all it was told to."""
+    import torch
+
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+def _name(device: "torch.device") -> str:
+    import torch
+
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type

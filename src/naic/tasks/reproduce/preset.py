@@ -1,0 +1,147 @@
+"""A preset: a folder of TOML files that says how the ladder is run on some data."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import naic
+from naic.config import read_toml, structure
+from naic.errors import ConfigError
+
+FOLDERS = {"tiny": "shapes", "coco": "coco", "paper": "paper"}  # name -> folder in configs/
+PRESET = "preset.toml"
+NEEDED = ("prepare", "teacher_xe", "teacher_scst", "student_base", "student_kd", "cmal")
+LADDER = (
+    "AIC beam 1",
+    "AIC beam 3",
+    "NAIC-base",
+    "+weight-init",
+    "+KD",
+    "+CMAL",
+    "+unlabelled",
+)
+
+
+@dataclass(frozen=True)
+class PresetSettings:
+    """What preset.toml says.
+
+    Attributes:
+        report: the split that the tables are about; no stage learns from it or chooses by it.
+        beam: beam width of the teacher when it captions for the students.
+        keep: how many sentences of that beam a student learns.
+        seed: of the first students, the next ones have the next; the teacher has its file's own.
+        scst: the teacher is trained by SCST after XE.
+        systems: the rows of the ladder to make.
+        topk: the k of table 4.
+        baselines: those of table 3.
+        loo_samples: sentences sampled for an image by the baseline "loo", which needs others.
+        shares: of the unlabelled images, for table 5.
+        same_steps: students that learn from unlabelled images too make as many steps as the
+            others; otherwise as many epochs.
+        spice: score SPICE too, where it is installed: a second for every three images.
+        examples: pictures of the page with captions side by side.
+        limit: the first so many images only; None: what prepare.toml says.
+        unlabelled_limit: likewise for unlabelled.toml.
+        epochs: by config file, epochs instead of the file's own.
+        quick: what `--quick` puts over all of this.
+    """
+
+    report: str = "test"
+    beam: int = 3
+    keep: int = 1
+    seed: int = 1
+    scst: bool = True
+    systems: tuple[str, ...] = LADDER
+    topk: tuple[int, ...] = (1, 2, 5)
+    baselines: tuple[str, ...] = ("none", "ma", "sc", "loo", "cf")
+    loo_samples: int = 2
+    shares: tuple[float, ...] = (0.5, 1.0)
+    same_steps: bool = True
+    spice: bool = True
+    examples: int = 12
+    limit: int | None = None
+    unlabelled_limit: int | None = None
+    epochs: dict[str, float] = field(default_factory=dict)
+    quick: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Preset:
+    """A preset that was read.
+
+    Attributes:
+        name: as the user gave it.
+        files: the content of each TOML file, by its name without the suffix.
+    """
+
+    name: str
+    folder: Path
+    settings: PresetSettings
+    files: dict[str, dict[str, Any]]
+
+    def path(self, config: str) -> Path:
+        """One of its files."""
+        return self.folder / f"{config}.toml"
+
+    @property
+    def has_unlabelled(self) -> bool:
+        """Whether it says where images without captions come from."""
+        return "source" in self.files.get("unlabelled", {})
+
+
+def find_preset(name: str) -> Path:
+    """The folder of a preset: one of ours by its name, else a path.
+
+    Ours are in the package where it was installed from a wheel, else in the source checkout.
+    """
+    if name in FOLDERS:
+        package = Path(naic.__file__).parent
+        for configs in (package / "configs", package.parents[1] / "configs"):
+            if (configs / FOLDERS[name] / PRESET).is_file():
+                return configs / FOLDERS[name]
+        why = "its files are neither in the package nor in a checkout around it"
+        raise ConfigError(f"--preset {name}", why, "Install naic again, or give a folder.")
+    folder = Path(name)
+    if (folder / PRESET).is_file():
+        return folder
+    why = f"it holds no {PRESET}" if folder.is_dir() else "there is no such preset"
+    hint = f"There are {', '.join(FOLDERS)}; or give a folder such as configs/shapes."
+    raise ConfigError(f"--preset {name}", why, hint)
+
+
+def read_preset(name: str, *, quick: bool = False) -> Preset:
+    """Read and check the files of a preset; with `quick` its short form."""
+    folder = find_preset(name)
+    values = read_toml(folder / PRESET)
+    if quick and not values.get("quick"):
+        why = f"{folder / PRESET} has no [quick]"
+        raise ConfigError("--quick", why, "Leave it out, or add the settings of a short form.")
+    over = values.pop("quick", {})
+    settings = structure(values | (over if quick else {}), PresetSettings, str(folder / PRESET))
+    missing = [f"{config}.toml" for config in NEEDED if not (folder / f"{config}.toml").is_file()]
+    if missing:
+        raise ConfigError(str(folder), f"there is no {', '.join(missing)}", "Add it.")
+    _check(settings, folder / PRESET)
+    optional = ["unlabelled"] if (folder / "unlabelled.toml").is_file() else []
+    files = {config: read_toml(folder / f"{config}.toml") for config in (*NEEDED, *optional)}
+    return Preset(name, folder, settings, files)
+
+
+def _check(settings: PresetSettings, path: Path) -> None:
+    """Refuse what would come out as a wrong table, or late."""
+    rules = (
+        ("beam", settings.beam >= 1, "1 or more"),
+        ("keep", 1 <= settings.keep <= settings.beam, "1 to `beam`"),
+        ("seed", settings.seed >= 0, "0 or more"),
+        ("systems", {*settings.systems} <= {*LADDER}, f"some of {', '.join(LADDER)}"),
+        ("topk", all(k >= 1 for k in settings.topk), "numbers of 1 or more"),
+        ("loo_samples", settings.loo_samples >= 2, "2 or more"),
+        ("shares", all(0 < share <= 1 for share in settings.shares), "above 0, 1 at most"),
+        ("examples", settings.examples >= 1, "1 or more"),
+        ("epochs", {*settings.epochs} <= {*NEEDED[1:]}, f"for {', '.join(NEEDED[1:])}"),
+        ("epochs", all(epochs > 0 for epochs in settings.epochs.values()), "above 0"),
+    )
+    for name, good, wanted in rules:
+        if not good:
+            raise ConfigError(f"{path}: {name}", "its value cannot be", f"It must be {wanted}.")

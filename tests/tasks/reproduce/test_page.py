@@ -1,0 +1,57 @@
+"""The page of docs/results that is made from a run's files."""
+
+import importlib.util
+import json
+import shutil
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+PAGE = Path(__file__).parents[3] / "docs" / "results" / "ladder_page.py"
+
+
+@pytest.fixture
+def page(whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """The module that makes the page, and a run beside it."""
+    spec = importlib.util.spec_from_file_location("ladder_page", PAGE)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    shutil.copytree(whole, tmp_path / "micro", ignore=shutil.ignore_patterns("naic-*", "teacher-*"))
+    monkeypatch.setattr(module, "FOLDER", tmp_path)
+    return module
+
+
+def test_it_holds_the_tables_and_the_verdicts(page: ModuleType, whole: Path) -> None:
+    text = page.ladder("micro")
+    for name in ("table1", "table3", "table4", "table5", "table_fill"):
+        table = (whole / f"{name}.md").read_text().partition("\n\n")[2]
+        assert table in text
+    rows = {row["system"]: row for row in json.loads((whole / "table1.json").read_text())}
+    low, high = (rows[name]["CIDEr"] for name in ("NAIC-base", "+KD"))
+    verdict = "yes" if low < high else "**no**"
+    assert f"| NAIC-base < +KD | {100 * low:.1f} and {100 * high:.1f} | {verdict} |" in text
+    assert "| `naic-cmal` |" in text
+    assert "![ladder](micro/figures/ladder.svg)" in text
+
+
+def test_the_variance_of_the_gradient(page: ModuleType, tmp_path: Path) -> None:
+    found: dict[str, Any] = {
+        "command": "python x",
+        "batches": 2,
+        "batch": 8,
+        "samplings": 4,
+        "samples": 2,
+        "topk": 2,
+        "parameters": 10,
+        "baselines": {
+            "none": {"variance": 10.0, "relative": 50.0, "relatives": [40.0, 60.0]},
+            "cf": {"variance": 1.0, "relative": 5.0, "relatives": [4.0, 6.0]},
+        },
+    }
+    (tmp_path / "micro" / "gradient-variance.json").write_text(json.dumps(found))
+    assert "| cf | 1 | 5 |" in page.ladder("micro")
+    assert page.variance_figure("micro").count("<rect") == 2

@@ -1,0 +1,52 @@
+"""Several stages at the same time give what they give one after the other."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from naic.errors import CheckpointError, ConfigError
+from naic.tasks.reproduce import reproduce
+from tests.tasks.reproduce.micro import Heard, make_options
+from tests.tasks.reproduce.test_going_on import figures, read
+
+
+@pytest.fixture
+def one_thread_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other numbers of threads add up in another order."""
+    monkeypatch.setattr("naic.tasks.reproduce.crew.os.cpu_count", lambda: 2)
+
+
+@pytest.mark.usefixtures("one_thread_each")
+def test_the_figures_are_the_same(short: Path, preset: Path, tmp_path: Path) -> None:
+    heard, out = Heard(), tmp_path / "out"
+    options = make_options(preset, out, quick=True, jobs=2)
+    reproduce(options, heard.listener, "naic reproduce --jobs 2")
+    assert figures(out) == figures(short)
+    alone, together = (read(folder / "run.json")["stages"] for folder in (short, out))
+    assert together.keys() == alone.keys()
+    for name, stage in together.items():
+        assert stage["made_from"] == alone[name]["made_from"]
+        assert stage["seconds"] >= 0
+    # Base needs the features alone, so it does not wait for the teacher to caption them.
+    assert heard.lines.index("naic-base: done") > heard.lines.index("features: done")
+    assert sum(line.endswith(": done") for line in heard.lines) == len(together)
+
+
+@pytest.mark.usefixtures("one_thread_each")
+def test_a_stage_that_fails_is_raised_and_the_others_are_kept(preset: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    reproduce(make_options(preset, out, quick=True), Heard().listener)
+    for name in ("naic-base", "naic-cmal"):
+        shutil.rmtree(out / name)
+    (out / "table1.json").unlink()
+    weights = out / "naic-kd" / "best" / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-4])  # what naic-cmal begins with is damaged
+    with pytest.raises(CheckpointError, match=r"model\.safetensors"):
+        reproduce(make_options(preset, out, quick=True, jobs=2), Heard().listener)
+    assert (out / "naic-base" / "report.json").is_file()
+
+
+def test_how_many(preset: Path, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="--jobs"):
+        reproduce(make_options(preset, tmp_path / "out", jobs=0), Heard().listener)
