@@ -1,11 +1,11 @@
-"""tiny.md: the paper's ladder on drawn scenes, from the files that `naic reproduce` left.
+"""tiny.md and its like: the paper's ladder, from the files that `naic reproduce` left.
 
-Its run files are in a folder beside this one: run.json, table*.json, captions.json and figures/ are
-copied from the run's folder as they are; gradient-variance.json, where it is there, was written by
-benchmarks/gradient_variance.py.
+Its run files are in a folder beside this one, put there by benchmarks/ladder_files.py;
+gradient-variance.json, where it is there, was written by benchmarks/gradient_variance.py.
 """
 
 import json
+import statistics
 from pathlib import Path
 from typing import Any
 
@@ -40,10 +40,15 @@ def ladder(name: str) -> str:
         if (folder / f"{file}.json").exists()
     }
     parts = [_head(run), _expected(tables)]
-    parts += [_table(name, table, rows) for table, rows in tables.items()]
+    for table, rows in tables.items():
+        parts.append(_table(name, table, rows))
+        if table == "baselines":
+            parts.append(_speeds(rows, _read(folder / "curves.json")))
     if (folder / VARIANCE).exists():
         parts.append(_variance(name, _read(folder / VARIANCE)))
-    parts += [_captions(name, _read(folder / "captions.json")), _stages(run)]
+    if (folder / "captions.json").exists():
+        parts.append(_captions(name, _read(folder / "captions.json")))
+    parts.append(_stages(run))
     return "\n".join(parts)
 
 
@@ -66,7 +71,8 @@ The settings are those of `configs/`; [docs/reproduce.md](../reproduce.md) tells
 |---|---|
 {commands}
 
-A call reuses what earlier ones made.
+A call reuses what earlier ones made. One that was cut off did not come to its end; what it had
+written by then is here.
 """
 
 
@@ -140,6 +146,28 @@ def _table(name: str, table: str, rows: list[dict[str, Any]]) -> str:
     return f"## {TITLES[table]}\n\n{markdown(rows)}" + (f"\n{figures}\n" if figures else "")
 
 
+def _speeds(rows: list[dict[str, Any]], curves: dict[str, Any]) -> str:
+    """What each baseline's runs had learnt at each validation, as a mean over the seeds."""
+    lines = []
+    for row in rows:
+        if row["system"].endswith("XE"):
+            continue
+        steps = list(zip(*curves[row["stage"]], strict=True))  # by validation: (epoch, CIDEr)
+        epochs = [points[0][0] for points in steps]
+        means = [statistics.fmean(cider for _, cider in points) for points in steps]
+        lines.append(f"| {row['system']} | " + " | ".join(f"{mean:.1f}" for mean in means) + " |")
+    head = " | ".join(f"{epoch:.0f}" for epoch in epochs)
+    return f"""### How fast they learn
+
+Validation CIDEr after so many epochs, the mean of the seeds; where a run ends is not where its best
+model is, which the table above is of.
+
+| | {head} |
+|---{"|---" * len(epochs)}|
+{chr(10).join(lines)}
+"""
+
+
 def variance_figure(name: str) -> str:
     """The variances of the baselines as bars, with the least and the largest of the batches."""
     found = _read(FOLDER / name / VARIANCE)["baselines"]
@@ -194,6 +222,7 @@ def _stages(run: dict[str, Any]) -> str:
         f"| `{stage}` | {_seconds(found.get('seconds'))} | {found.get('steps', '')} |"
         for stage, found in run["stages"].items()
     )
+    total = sum(found.get("seconds") or 0 for found in run["stages"].values())
     seen = run["latency"]
     return f"""## Stages
 
@@ -201,6 +230,7 @@ def _stages(run: dict[str, Any]) -> str:
 |---|---|---|
 {rows}
 
+Together {total / 60:.1f} minutes of stages; with `--jobs` some ran at the same time.
 Latency: {seen["images"]} pictures on {seen["device"]}, {seen["threads"]} threads, in turns.
 """
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from naic.data.batches import Targets
 from naic.data.features import FeatureStore
 from naic.data.joined import JoinedStore
-from naic.data.pseudo import PseudoStore, Taught, look_up
+from naic.data.pseudo import FORMAT, PseudoStore, Taught, look_up
 from naic.data.pseudowriter import PseudoWriter, remove_halves
 from naic.errors import ConfigError, DataError, StoreError
 from naic.text import PAD, PERIOD, Vocabulary
@@ -103,6 +103,9 @@ def test_a_damaged_store_is_refused(tmp_path: Path) -> None:
     assert make_pseudo(folder, SAID).vocabulary == WORDS  # as the hint says
     (folder / "index.json").write_bytes(b"{")
     with pytest.raises(StoreError, match=r"index.json: cannot be read"):
+        PseudoStore(folder)
+    (folder / "index.json").write_text(json.dumps({"format": FORMAT, "shards": []}))
+    with pytest.raises(StoreError, match=r"it has no beam, captions, features, images, teacher"):
         PseudoStore(folder)
     (folder / "index.json").unlink()
     with pytest.raises(StoreError, match=r"is an unfinished .* Run the same `naic distil` again"):

@@ -139,6 +139,15 @@ def test_a_scale_keeps_order_and_ends(one: float, other: float) -> None:
     assert 9.9 <= scale(low) <= scale(high) <= 110.1
 
 
+@pytest.mark.parametrize(
+    "ends", [(36.0, 36.00000000000001), (0.0, 1e-14), (1e-13, 1e-13), (-3.00000000000001, -3.0)]
+)
+def test_a_scale_of_numbers_that_hardly_differ(ends: tuple[float, float]) -> None:
+    scale = Scale(*ends, 10, 110)
+    assert scale.ticks[0] < scale.ticks[-1]
+    assert 10 <= scale(ends[0]) <= scale(ends[1]) <= 110
+
+
 @given(st.floats(1e-6, 1e6), st.floats(1e-6, 1e6))
 def test_a_logarithmic_scale_keeps_order_and_ends(one: float, other: float) -> None:
     low, high = sorted((one, other))

@@ -10,8 +10,9 @@ from accelerate.state import AcceleratorState
 
 from naic.errors import ConfigError
 from naic.train import setup
+from naic.train.loop import train
 from naic.train.setup import _accelerator, check_cards
-from tests.train.runs import make_settings
+from tests.train.runs import make_learnable_store, make_settings
 
 
 @pytest.fixture(autouse=True)
@@ -87,3 +88,27 @@ def test_precision_is_not_the_environments(monkeypatch: pytest.MonkeyPatch) -> N
 def test_every_run_is_where_it_shall_be() -> None:
     for device in ("cpu", "cuda", "cpu", "cuda", "cuda"):
         assert accelerator(device).device.type == device
+
+
+def test_the_precision_of_a_run_ends_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is the whole program's: what captions or prepares after a run is not to be rounded."""
+    make_learnable_store(tmp_path / "store")
+    settings = make_settings(
+        tmp_path / "store",
+        tmp_path / "run",
+        engine={"device": "cpu", "precision": "bfloat16"},
+        run={"epochs": 0.2},
+    )
+    seen = []
+    step = setup.Engine.step
+
+    def looking(self: setup.Engine, number: int, rate: float) -> object:
+        seen.append(torch.get_float32_matmul_precision())
+        return step(self, number, rate)
+
+    monkeypatch.setattr(setup.Engine, "step", looking)
+    train(settings)
+    assert seen == ["high"]
+    assert torch.get_float32_matmul_precision() == "highest"

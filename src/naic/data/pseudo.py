@@ -25,6 +25,7 @@ from naic.text import Vocabulary
 
 FORMAT = "naic-pseudo-captions-1"
 INDEX, VOCABULARY = "index.json", "vocab.json"
+_KEYS = {"teacher", "beam", "features", "images", "captions", "shards"}  # read somewhere
 _AGAIN = "Run the same `naic distil` again to mend it."
 
 
@@ -178,6 +179,9 @@ def _read_index(folder: Path) -> dict[str, Any]:
     try:
         index: dict[str, Any] = json.loads(path.read_bytes())
         version = index["format"]
+        lacking = sorted(_KEYS - index.keys()) if version == FORMAT else []
+        if lacking:
+            raise ValueError(f"it has no {', '.join(lacking)}")  # noqa: TRY301
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise StoreError(str(path), f"cannot be read ({error})", _AGAIN) from error
     if version != FORMAT:

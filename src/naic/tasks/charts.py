@@ -72,9 +72,11 @@ class Scale:
             last_power = max(math.ceil(math.log10(high)), first_power + 1)
             self.ticks = [10.0**power for power in range(first_power, last_power + 1)]
         else:
-            step = _round_step((high - low) / 5 or abs(high) or 1.0)
+            # Numbers that differ in their last bits are one number: no ticks lie between them.
+            span = 0.0 if math.isclose(low, high) else high - low
+            step = _round_step(span / 5 or abs(high) or 1.0)
             start, stop = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
-            self.ticks = [round(i * step, 12) for i in range(start, max(stop, start + 1) + 1)]
+            self.ticks = [float(f"{i * step:.12g}") for i in range(start, max(stop, start + 1) + 1)]
         self._low, self._high = (self._position(self.ticks[i]) for i in (0, -1))
         self._first, self._last = first, last
 

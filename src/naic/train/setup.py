@@ -71,7 +71,7 @@ def take_folder(
 def set_up(accelerator: Accelerator, materials: Materials) -> Iterator[Machinery]:
     """Make the engine, and restore the last checkpoint."""
     settings = materials.settings
-    with closing(_feed(materials, accelerator)) as feed:
+    with _matrix_precision(), closing(_feed(materials, accelerator)) as feed:
         materials.model.to(accelerator.device)
         tools = make_tools(
             settings,
@@ -86,6 +86,16 @@ def set_up(accelerator: Accelerator, materials: Materials) -> Iterator[Machinery
         if accelerator.is_main_process:
             _open_run(materials)
         yield Machinery(accelerator, materials, engine, feed, step, state)
+
+
+@contextmanager
+def _matrix_precision() -> Iterator[None]:
+    """What a run sets for the whole program is set back: others may come after it."""
+    before = torch.get_float32_matmul_precision()
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)
 
 
 def check_processes(settings: Settings, device: str, processes: int) -> None:

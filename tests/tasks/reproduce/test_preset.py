@@ -107,6 +107,10 @@ def test_an_unknown_preset(name: str, why: str, tmp_path: Path, monkeypatch: Any
     [
         ({"sistems": []}, "sistems"),
         ({"systems": ["NAIC"]}, "systems"),
+        ({"systems": []}, "systems"),
+        ({"baselines": ["cf", "critic"]}, "baselines"),
+        ({"quick": 3}, r"quick: it is no table"),
+        ({"beam": 101}, "beam"),
         ({"keep": 4}, "keep"),
         ({"beam": 0}, "beam"),
         ({"shares": [0.0]}, "shares"),

@@ -9,9 +9,11 @@ import multiprocessing
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import Any
 
+from naic.errors import TrainingError
 from naic.tasks.reproduce.workshop import Listener, Update, Workshop
 
 Entry = tuple[str, int]  # a stage, and the number of its seed
@@ -38,7 +40,9 @@ def make_together(
     waiting, running = list(stages), dict[Future[dict[str, Any]], Entry]()
     threads = max(1, (os.cpu_count() or 1) // jobs)
     context = multiprocessing.get_context("spawn")  # a fork would share torch's threads
-    with ProcessPoolExecutor(jobs, context, max_tasks_per_child=1) as pool:
+    with ProcessPoolExecutor(
+        jobs, context, initializer=_begin, initargs=(os.getpid(),), max_tasks_per_child=1
+    ) as pool:
         while waiting or running:
             for entry in _ready(workshop, waiting, list(running.values()))[: jobs - len(running)]:
                 waiting.remove(entry)
@@ -49,7 +53,7 @@ def make_together(
             done, _ = wait(running, return_when=FIRST_COMPLETED)
             for future in done:
                 name = workshop.name(*running[future])
-                workshop.journal.note(name, **future.result())
+                workshop.journal.note(name, **_result(future, name))
                 listener.say(f"{name}: done")
                 made(running.pop(future)[0])
 
@@ -64,13 +68,30 @@ def _ready(workshop: Workshop, waiting: list[Entry], running: list[Entry]) -> li
     ]
 
 
+def _begin(parent: int) -> None:
+    """In the other process, before it has anything to do: it must not outlive the first one.
+
+    One that waits for work would wait for ever, since it holds both ends of the queue itself.
+    """
+    from naic.train.watchdog import LAUNCHER_PID, watch_parent
+
+    os.environ[LAUNCHER_PID] = str(parent)  # it may have died while this process came up
+    watch_parent()
+
+
+def _result(future: Future[dict[str, Any]], name: str) -> dict[str, Any]:
+    try:
+        return future.result()
+    except BrokenProcessPool as error:
+        why = "a process was ended from outside; most often the memory was too small"
+        hint = "Run the same command again, it goes on; with fewer --jobs it takes less memory."
+        raise TrainingError(name, why, hint) from error
+
+
 def _make_one(workshop: Workshop, stage: str, number: int, threads: int) -> dict[str, Any]:
     """In the other process: make a stage, and give what the journal is to say of it."""
     import torch
 
-    from naic.train.watchdog import watch_parent
-
-    watch_parent()
     torch.set_num_threads(threads)
     workshop.journal.only_in_memory = True
     with (

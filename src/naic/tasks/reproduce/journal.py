@@ -95,7 +95,8 @@ def read_journal(folder: Path) -> dict[str, Any] | None:
         return None
     try:
         found = json.loads(path.read_bytes())
-        if found["format"] != FORMAT or not isinstance(found["stages"], dict):
+        kinds = isinstance(found["stages"], dict) and isinstance(found["calls"], list)
+        if found["format"] != FORMAT or not kinds:
             raise ValueError("it is of another format")  # noqa: TRY301
     except (OSError, ValueError, KeyError, TypeError) as error:
         why = f"cannot be used ({error})"

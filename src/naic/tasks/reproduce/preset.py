@@ -7,10 +7,13 @@ from typing import Any
 import naic
 from naic.config import read_toml, structure
 from naic.errors import ConfigError
+from naic.tasks.distil_options import WIDEST_BEAM
 
 FOLDERS = {"tiny": "shapes", "coco": "coco", "paper": "paper"}  # name -> folder in configs/
 PRESET = "preset.toml"
-NEEDED = ("prepare", "teacher_xe", "teacher_scst", "student_base", "student_kd", "cmal")
+TRAINED = ("teacher_xe", "teacher_scst", "student_base", "student_kd", "cmal")
+NEEDED = ("prepare", *TRAINED)
+BASELINES = ("none", "ma", "sc", "loo", "cf")
 LADDER = (
     "AIC beam 1",
     "AIC beam 3",
@@ -54,7 +57,7 @@ class PresetSettings:
     scst: bool = True
     systems: tuple[str, ...] = LADDER
     topk: tuple[int, ...] = (1, 2, 5)
-    baselines: tuple[str, ...] = ("none", "ma", "sc", "loo", "cf")
+    baselines: tuple[str, ...] = BASELINES
     loo_samples: int = 2
     shares: tuple[float, ...] = (0.5, 1.0)
     same_steps: bool = True
@@ -118,6 +121,8 @@ def read_preset(name: str, *, quick: bool = False) -> Preset:
         why = f"{folder / PRESET} has no [quick]"
         raise ConfigError("--quick", why, "Leave it out, or add the settings of a short form.")
     over = values.pop("quick", {})
+    if not isinstance(over, dict):
+        raise ConfigError(f"{folder / PRESET}: quick", "it is no table", "Write it as [quick].")
     settings = structure(values | (over if quick else {}), PresetSettings, str(folder / PRESET))
     missing = [f"{config}.toml" for config in NEEDED if not (folder / f"{config}.toml").is_file()]
     if missing:
@@ -131,15 +136,16 @@ def read_preset(name: str, *, quick: bool = False) -> Preset:
 def _check(settings: PresetSettings, path: Path) -> None:
     """Refuse what would come out as a wrong table, or late."""
     rules = (
-        ("beam", settings.beam >= 1, "1 or more"),
+        ("beam", 1 <= settings.beam <= WIDEST_BEAM, f"1 to {WIDEST_BEAM}"),
         ("keep", 1 <= settings.keep <= settings.beam, "1 to `beam`"),
         ("seed", settings.seed >= 0, "0 or more"),
-        ("systems", {*settings.systems} <= {*LADDER}, f"some of {', '.join(LADDER)}"),
+        ("systems", set() < {*settings.systems} <= {*LADDER}, f"some of {', '.join(LADDER)}"),
+        ("baselines", {*settings.baselines} <= {*BASELINES}, f"some of {', '.join(BASELINES)}"),
         ("topk", all(k >= 1 for k in settings.topk), "numbers of 1 or more"),
         ("loo_samples", settings.loo_samples >= 2, "2 or more"),
         ("shares", all(0 < share <= 1 for share in settings.shares), "above 0, 1 at most"),
         ("examples", settings.examples >= 1, "1 or more"),
-        ("epochs", {*settings.epochs} <= {*NEEDED[1:]}, f"for {', '.join(NEEDED[1:])}"),
+        ("epochs", {*settings.epochs} <= {*TRAINED}, f"for {', '.join(TRAINED)}"),
         ("epochs", all(epochs > 0 for epochs in settings.epochs.values()), "above 0"),
     )
     for name, good, wanted in rules:

@@ -16,7 +16,12 @@ from naic.tasks.reproduce.options import TABLES, ReproduceOptions
 from naic.tasks.reproduce.plan import Plan, Row
 from naic.tasks.reproduce.preset import Preset, read_preset
 from naic.tasks.reproduce.scoring import Scorer, report_rows
-from naic.tasks.reproduce.settings import read_train
+from naic.tasks.reproduce.settings import (
+    check_machine,
+    check_report,
+    check_schedule,
+    read_train,
+)
 from naic.tasks.reproduce.workshop import Listener, Workshop
 
 SHOWN = {  # what the page of captions shows, as in the paper's last figure
@@ -65,6 +70,7 @@ def reproduce(options: ReproduceOptions, listener: Listener, command: str = "") 
         return kept
     plan = make_plan(preset, options)
     Workshop(preset, options, plan, journal).check_data(plan.stages(options.chosen))
+    check_machine(preset, device=options.device, graph=options.graph)
     with writing(options.out):
         options.out.mkdir(parents=True, exist_ok=True)
     began = time.monotonic()
@@ -100,17 +106,21 @@ def outlook(options: ReproduceOptions) -> list[Outlook]:
 
 def make_plan(preset: Preset, options: ReproduceOptions) -> Plan:
     """The stages and rows that this preset has with these options."""
+    check_report(preset)
     cmal = read_train(preset, "cmal").cmal
     unlabelled = options.unlabelled is not None or (
         preset.has_unlabelled and options.features is None
     )
-    return Plan(
+    plan = Plan(
         preset.settings,
         baseline=cmal.baseline,
         topk=cmal.topk,
         fill=read_train(preset, "student_kd").xe.fill,
         unlabelled=unlabelled and bool(preset.settings.shares),
     )
+    if "unlabelled-features" in plan.stages(options.chosen):
+        check_schedule(preset)
+    return plan
 
 
 def _stages(plan: Plan, options: ReproduceOptions) -> list[tuple[str, int]]:
@@ -260,5 +270,5 @@ def _kept(options: ReproduceOptions) -> Reproduced | None:
             for table in options.chosen
         }
         return Reproduced(found, gallery.read_examples(options.out), [])
-    except (OSError, ValueError):
+    except (OSError, ValueError, TypeError):
         return None

@@ -69,9 +69,9 @@ class Scorer:
 
     def score(self, stage: str, number: int, beam: int) -> Scored:
         """The captions of a stage's best model, made and scored unless that was done already."""
-        name = self._workshop.name(stage, number).replace("/", "-")
-        captions = self._out / "captions" / f"{name}-{self.split}-beam{beam}.json"
-        kept = self._out / "scores" / f"{name}-{self.split}-beam{beam}.json"
+        stem = f"{self._workshop.name(stage, number)}-{self.split}-beam{beam}"
+        file = f"{stem.replace('/', '-')}.json"  # a split may be called anything
+        captions, kept = self._out / "captions" / file, self._out / "scores" / file
         key = {
             "weights": self._workshop.identity(stage, number),
             "images": self._workshop.identity("features", 0),

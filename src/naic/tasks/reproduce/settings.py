@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from naic.data.pseudo import PseudoStore
 from naic.errors import ConfigError
 from naic.tasks.reproduce.plan import Train
-from naic.tasks.reproduce.preset import Preset
+from naic.tasks.reproduce.preset import TRAINED, Preset
 
 if TYPE_CHECKING:  # reading them checks them, which needs torch: not before there is work for it
     from naic.train.settings import CMALSettings, Settings
@@ -26,6 +26,37 @@ def read_train(preset: Preset, config: str) -> "Settings":
     ratio = epochs / settings.run.epochs
     schedule = replace(settings.schedule, total_epochs=ratio * settings.schedule.total_epochs)
     return replace(settings, run=replace(settings.run, epochs=epochs), schedule=schedule)
+
+
+def check_report(preset: Preset) -> None:
+    """The tables are about images that no stage has learnt from, or was chosen by."""
+    split = preset.settings.report
+    for config in TRAINED:
+        data = read_train(preset, config).data
+        if split in (*data.train, *data.validation):
+            why = f"{preset.path(config)} learns from this split or chooses by it"
+            hint = "Name one that is neither in data.train nor in data.validation."
+            raise ConfigError(f"report = {split!r}", why, hint)
+
+
+def check_machine(preset: Preset, *, device: str, graph: bool) -> None:
+    """What this machine cannot do, said before anything is written."""
+    from naic.backbones.load import choose_device
+    from naic.train.engine import check_engine
+
+    chosen = choose_device(device)
+    for config in TRAINED:
+        engine = read_train(preset, config).engine
+        check_engine(replace(engine, graph=graph or engine.graph), chosen.type, 1)
+
+
+def check_schedule(preset: Preset) -> None:
+    """With unlabelled images too, as many steps as without them must be possible."""
+    kind = read_train(preset, "student_kd").schedule.kind
+    if preset.settings.same_steps and kind not in ("constant", "cosine"):
+        why = f"the schedule {kind!r} counts whole epochs, and these would get shorter"
+        hint = "Set same_steps = false in preset.toml, or choose constant or cosine."
+        raise ConfigError(str(preset.path("student_kd")), why, hint)
 
 
 def train_settings(
@@ -72,7 +103,7 @@ def train_settings(
         cmal=_cmal(settings.cmal, job, preset.settings.loo_samples),
     )
     if job.unlabelled is not None and preset.settings.same_steps:
-        return _same_steps(settings, preset)
+        return _same_steps(settings)
     return settings
 
 
@@ -86,13 +117,8 @@ def _cmal(cmal: "CMALSettings", job: Train, loo_samples: int) -> "CMALSettings":
     return replace(cmal, **values)
 
 
-def _same_steps(settings: "Settings", preset: Preset) -> "Settings":
+def _same_steps(settings: "Settings") -> "Settings":
     """As many steps, validations and checkpoints as with the labelled images alone."""
-    kind = settings.schedule.kind
-    if kind not in ("constant", "cosine"):
-        why = f"the schedule {kind!r} counts whole epochs, and these would get shorter"
-        hint = "Set same_steps = false in preset.toml, or choose constant or cosine."
-        raise ConfigError(str(preset.path("student_kd")), why, hint)
     labelled, *others = [len(PseudoStore(folder)) for folder in settings.data.pseudo]
     share = labelled / (labelled + sum(others))
     run = settings.run

@@ -3,14 +3,15 @@
 import gc
 import json
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from naic.config import structure
 from naic.data.features import FeatureStore
+from naic.data.joined import JoinedStore
 from naic.data.pseudo import PseudoStore
 from naic.data.pseudowriter import PseudoWriter
 from naic.errors import ConfigError, StoreError
@@ -26,6 +27,7 @@ from naic.tasks.reproduce.settings import is_finished, read_train, train_setting
 if TYPE_CHECKING:
     from naic.train.settings import Settings
 
+STORES = ("features", "unlabelled-features")
 Update = Callable[[int, int, int], None]  # done, in all, bad
 
 
@@ -67,18 +69,23 @@ class Workshop:
 
     def is_finished(self, stage: str, number: int) -> bool:
         """Whether there is nothing left to do for a stage."""
+        there = (self.folder(stage, number) / "index.json").is_file()
         match self.plan.jobs[stage]:
             case Train() as job:
                 needed = [name for name in job.needs if not self.is_finished(name, number)]
                 return not needed and is_finished(self.settings(job, stage, number))
+            case job if there and not self.is_given(stage):
+                # Of other settings it is not finished: making it compares plans, and refuses.
+                asked = self._asked(job)
+                return bool(self.journal.stage(stage).get("settings", asked) == asked)
             case _:
-                return (self.folder(stage, number) / "index.json").is_file()
+                return there
 
     def has_begun(self, stage: str, number: int) -> bool:
         """Whether something of it is there."""
         return self.folder(stage, number).is_dir()
 
-    def check_data(self, stages: Iterable[str]) -> None:
+    def check_data(self, stages: Collection[str]) -> None:
         """Refuse a run whose data is not there, before anything is written."""
         for stage in stages:
             job = self.plan.jobs[stage]
@@ -86,6 +93,10 @@ class Workshop:
                 FeatureStore(self.folder(stage))
             elif isinstance(job, Prepare):
                 self._prepare_options(job.config)
+        given = [name for name in STORES if name in stages and self.is_given(name)]
+        if len(given) == len(STORES):
+            JoinedStore([FeatureStore(self.folder(name)) for name in STORES])
+            self._check_unseen()
 
     def make(self, stage: str, number: int, listener: Listener) -> None:
         """Make a stage, or the rest of it; those it needs are there."""
@@ -95,24 +106,26 @@ class Workshop:
         sources = self._sources(stage, number)
         if self.has_begun(stage, number):
             self._check_sources(name, sources)
-        if self.is_finished(stage, number):
-            if "seconds" not in self.journal.stage(name):  # killed after its end, before our note
+        job, noted = self.plan.jobs[stage], "seconds" in self.journal.stage(name)
+        if self.is_finished(stage, number) and (noted or isinstance(job, Train)):
+            if not noted:  # killed after its end, before our note
                 self.journal.note(name, made_from=sources, **self._reported(stage, number))
             return
         began = time.monotonic()
         self.journal.note(name, made_from=sources)
-        match self.plan.jobs[stage]:
+        match job:
             case Prepare(config):
                 self._prepare(stage, config, listener)
             case Distil(teacher, features):
                 self._distil(stage, teacher, features, listener)
             case Share(whole, share):
                 self._share(stage, whole, share)
-            case Train() as job:
+            case Train():
                 self._train(job, stage, number)
         # A run counts its own seconds, those of before a kill too.
         seconds = {"seconds": time.monotonic() - began} | self._reported(stage, number)
-        self.journal.note(name, **seconds)
+        settings = {} if isinstance(job, Train) else {"settings": self._asked(job)}
+        self.journal.note(name, **settings, **seconds)
 
     def announce(self, stage: str, number: int) -> None:
         """Note what a stage that another process is about to make is made from."""
@@ -143,6 +156,21 @@ class Workshop:
         is_run = isinstance(self.plan.jobs[stage], Train)
         file = "best/model.safetensors" if is_run else "index.json"
         return digest(self.folder(stage, number) / file)
+
+    def _asked(self, job: Prepare | Distil | Share) -> dict[str, Any]:
+        """What decides how a store comes out, beside what it is made from; a run keeps its own."""
+        own = self.preset.settings
+        match job:
+            case Prepare(config):
+                limit = own.limit if config == "prepare" else own.unlabelled_limit
+                return self.preset.files[config] | ({} if limit is None else {"limit": limit})
+            case Distil():
+                data = read_train(self.preset, "student_kd").data
+                held_out = [*data.validation, own.report]
+                splits = {"train": [*data.train], "held_out": held_out}
+                return {"beam": own.beam, "keep": own.keep, **splits}
+            case Share():
+                return {"share": job.share}
 
     def _sources(self, stage: str, number: int) -> dict[str, str]:
         needs = self.plan.jobs[stage].needs
@@ -202,11 +230,15 @@ class Workshop:
         self._check_unseen()
         held_out = {*data.validation, self.preset.settings.report}
         records = FeatureStore(self.folder(features)).records
-        return tuple(sorted({record.split for record in records} - held_out))
+        splits = tuple(sorted({record.split for record in records} - held_out))
+        if not splits:  # no names would mean all of them
+            why = f"all its images are of splits that are held out: {', '.join(sorted(held_out))}"
+            raise StoreError(str(self.folder(features)), why, "Prepare images of another split.")
+        return splits
 
     def _check_unseen(self) -> None:
         """Unlabelled means unseen: neither the teacher nor df may know captions of these images."""
-        stores = (FeatureStore(self.folder(name)) for name in ("features", "unlabelled-features"))
+        stores = (FeatureStore(self.folder(name)) for name in STORES)
         labelled, unlabelled = ({record.id for record in store.records} for store in stores)
         if both := labelled & unlabelled:
             why = (

@@ -1,0 +1,80 @@
+"""The files of a reproduction that its page in docs/results is made from.
+
+python benchmarks/ladder_files.py runs/tiny --out docs/results/tiny
+
+Tables, run.json and a few captions with their pictures are copied as they are. What the runs
+validated along the way becomes curves.json, and the figures are drawn from all of that. The weights
+are not needed, so that a run made elsewhere can leave them there.
+"""
+
+import argparse
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+from naic.tasks.charts import Line, lines
+from naic.tasks.reproduce.figures import ladder_figure, speed_figure, validations, write_figure
+
+EXAMPLES = 4
+Curves = dict[str, list[list[tuple[float, float]]]]  # by stage: of each seed, epochs and CIDEr
+STARTS = ("scratch", "weight-init")
+
+
+def curves_of(run: Path, stages: list[str]) -> Curves:
+    """What each seed's run of a stage validated."""
+    found: Curves = {}
+    for stage in stages:
+        folders = [run / stage, *sorted(run.glob(f"seed-*/{stage}"))]
+        found[stage] = [validations(folder) for folder in folders if folder.is_dir()]
+    return found
+
+
+def mean_curve(seeds: list[list[tuple[float, float]]]) -> tuple[tuple[float, float], ...]:
+    """All seeds validate at the same steps."""
+    return tuple(
+        (points[0][0], sum(cider for _, cider in points) / len(points))
+        for points in zip(*seeds, strict=True)
+    )
+
+
+def draw(folder: Path, tables: dict[str, Any], curves: Curves) -> None:
+    """The figures of the page."""
+    figures = folder / "figures"
+    write_figure(figures / "ladder.svg", ladder_figure(tables["table1"]))
+    write_figure(figures / "latency.svg", speed_figure(tables["table1"]))
+    for start in STARTS if "table3" in tables else ():
+        named = [
+            Line(row["system"].removeprefix(f"{start}, "), mean_curve(curves[row["stage"]]))
+            for row in tables["table3"]
+            if row["system"].startswith(start) and not row["system"].endswith("XE")
+        ]
+        title = f"Learning by each baseline ({start}), the mean of the seeds"
+        svg = lines(title, "epoch", "validation CIDEr", named)
+        write_figure(figures / f"baselines-{start}.svg", svg)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("run", type=Path)
+    parser.add_argument("--out", type=Path, required=True)
+    options = parser.parse_args()
+    run, out = options.run, options.out
+    out.mkdir(parents=True, exist_ok=True)
+    for path in [run / "run.json", *run.glob("table*.json")]:
+        shutil.copyfile(path, out / path.name)
+    if (run / "captions.json").exists():
+        examples = json.loads((run / "captions.json").read_text())[:EXAMPLES]
+        (out / "captions.json").write_text(json.dumps(examples, indent=1) + "\n")
+        for example in examples:
+            (out / example["picture"]).parent.mkdir(exist_ok=True)
+            shutil.copyfile(run / example["picture"], out / example["picture"])
+    tables = {path.stem: json.loads(path.read_text()) for path in run.glob("table*.json")}
+    stages = sorted({row["stage"] for rows in tables.values() for row in rows})
+    curves = curves_of(run, stages)
+    (out / "curves.json").write_text(json.dumps(curves) + "\n")
+    draw(out, tables, curves)
+
+
+if __name__ == "__main__":
+    main()
