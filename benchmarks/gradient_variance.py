@@ -145,6 +145,8 @@ def measure(
         }
         for name, own in rows.items()
     }
+    if sum(signals) <= 0:
+        sys.exit("The noise drowns the signal: more --samplings are needed.")
     return {"signals": signals, "baselines": means}
 
 
@@ -163,6 +165,8 @@ def main() -> None:
     parser.add_argument("--dropout", action="store_true")
     parser.add_argument("--device", default="auto")
     options = parser.parse_args()
+    if min(options.samplings, options.samples) < 2:
+        parser.error("a variance needs two samplings, and leave-one-out two samples, at least")
     materials, device = read_run(options), choose_device(options.device)
     model = materials.model.to(device).train(options.dropout)
     feed = Feed(

@@ -5,6 +5,7 @@ gradient-variance.json, where it is there, was written by benchmarks/gradient_va
 """
 
 import json
+import math
 import statistics
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from naic.tasks.reproduce.tables import TITLES, markdown
 
 FOLDER = Path(__file__).parent
 Rows = dict[str, dict[str, Any]]
+Claim = tuple[str, str, str]  # what is expected, the figures, whether it holds
 FILES = {
     "ladder": "table1",
     "baselines": "table3",
@@ -85,10 +87,7 @@ def _expected(tables: dict[str, list[dict[str, Any]]]) -> str:
     claims = _ladder_claims(_by_system(tables["ladder"]))
     if "baselines" in tables:
         claims += _baseline_claims(_by_system(tables["baselines"]))
-    rows = "\n".join(
-        f"| {claim} | {values} | {'yes' if holds else '**no**'} |"
-        for claim, values, holds in claims
-    )
+    rows = "\n".join(f"| {claim} | {values} | {verdict} |" for claim, values, verdict in claims)
     return f"""## What was expected, and what came out
 
 | from the paper | CIDEr | holds |
@@ -101,7 +100,7 @@ def _by_system(rows: list[dict[str, Any]]) -> Rows:
     return {row["system"]: row for row in rows}
 
 
-def _ladder_claims(rows: Rows) -> list[tuple[str, str, bool]]:
+def _ladder_claims(rows: Rows) -> list[Claim]:
     claims = [
         _order(rows, *pair)
         for pair in (("NAIC-base", "+KD"), ("+KD", "+CMAL"), ("+CMAL", "+unlabelled"))
@@ -110,14 +109,14 @@ def _ladder_claims(rows: Rows) -> list[tuple[str, str, bool]]:
     if {"AIC beam 3", "+CMAL"} <= rows.keys():
         share = rows["+CMAL"]["CIDEr"] / rows["AIC beam 3"]["CIDEr"]
         what = f"+CMAL has {SHARE:.0%} of the teacher's CIDEr or more"
-        claims.append((what, f"{100 * share:.1f} %", share >= SHARE))
+        claims.append((what, f"{100 * share:.1f} %", _verdict(share >= SHARE)))
         repeats = rows["+CMAL"]["repeats"]
         what = f"+CMAL repeats a word in less than {REPEATS:.0%} of its captions"
-        claims.append((what, f"{100 * repeats:.1f} %", repeats < REPEATS))
+        claims.append((what, f"{100 * repeats:.1f} %", _verdict(repeats < REPEATS)))
     return claims
 
 
-def _baseline_claims(rows: Rows) -> list[tuple[str, str, bool]]:
+def _baseline_claims(rows: Rows) -> list[Claim]:
     claims = []
     for start in ("scratch", "weight-init"):
         for low, high in (("XE", "sc"), ("sc", "cf"), ("none", "sc"), ("ma", "sc")):
@@ -127,9 +126,28 @@ def _baseline_claims(rows: Rows) -> list[tuple[str, str, bool]]:
     return claims
 
 
-def _order(rows: Rows, low: str, high: str) -> tuple[str, str, bool]:
+def _order(rows: Rows, low: str, high: str) -> Claim:
     one, other = rows[low], rows[high]
-    return f"{low} < {high}", f"{_cider(one)} and {_cider(other)}", one["CIDEr"] < other["CIDEr"]
+    verdict = _verdict(one["CIDEr"] < other["CIDEr"])
+    if abs(one["CIDEr"] - other["CIDEr"]) < _doubt(one, other):
+        verdict += ", within the spread"
+    return f"{low} < {high}", f"{_cider(one)} and {_cider(other)}", verdict
+
+
+def _verdict(holds: bool) -> str:
+    return "yes" if holds else "**no**"
+
+
+def _doubt(one: dict[str, Any], other: dict[str, Any]) -> float:
+    """How far apart two rows must be to be told apart.
+
+    By the standard deviation of the difference of two seeds, or of one seed each by that of the
+    images: an interval is four of them wide.
+    """
+    if one["spread"] and other["spread"]:
+        return math.hypot(one["spread"]["CIDEr"], other["spread"]["CIDEr"])
+    ends = (row["intervals"]["CIDEr"] for row in (one, other))
+    return math.hypot(*((high - low) / 4 for low, high in ends))
 
 
 def _cider(row: dict[str, Any]) -> str:

@@ -1,6 +1,6 @@
 """The device of a run is the one that its settings name, whatever ran before in this program."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -9,9 +9,12 @@ from accelerate import Accelerator, PartialState
 from accelerate.state import AcceleratorState
 
 from naic.errors import ConfigError
+from naic.learn.xe import cross_entropy
 from naic.train import setup
+from naic.train.engine import Engine
 from naic.train.loop import train
 from naic.train.setup import _accelerator, check_cards
+from naic.train.stages import Logs
 from tests.train.runs import make_learnable_store, make_settings
 
 
@@ -95,20 +98,20 @@ def test_the_precision_of_a_run_ends_with_it(
 ) -> None:
     """It is the whole program's: what captions or prepares after a run is not to be rounded."""
     make_learnable_store(tmp_path / "store")
-    settings = make_settings(
-        tmp_path / "store",
-        tmp_path / "run",
-        engine={"device": "cpu", "precision": "bfloat16"},
-        run={"epochs": 0.2},
-    )
+    settings = make_settings(tmp_path / "store", tmp_path / "run", run={"epochs": 0.2})
     seen = []
-    step = setup.Engine.step
 
-    def looking(self: setup.Engine, number: int, rate: float) -> object:
+    def rounding(*_: object) -> Callable[..., torch.Tensor]:
+        torch.set_float32_matmul_precision("high")  # as for bfloat16, which some CPUs have not
+        return cross_entropy
+
+    def looking(self: Engine, number: int, rate: float) -> Logs:
         seen.append(torch.get_float32_matmul_precision())
         return step(self, number, rate)
 
-    monkeypatch.setattr(setup.Engine, "step", looking)
+    step = Engine.step
+    monkeypatch.setattr(setup, "prepare_speed", rounding)
+    monkeypatch.setattr(Engine, "step", looking)
     train(settings)
     assert seen == ["high"]
     assert torch.get_float32_matmul_precision() == "highest"

@@ -19,7 +19,8 @@ PATIENCE = 60
 
 def alive(group: int) -> list[str]:
     """The processes of a group that run; what is dead and not yet taken note of does not."""
-    found = subprocess.run(["ps", "-A", "-o", "pgid=,stat=,pid="], capture_output=True, check=True)
+    words = ["ps", "-A", "-o", "pgid=", "-o", "stat=", "-o", "pid="]
+    found = subprocess.run(words, capture_output=True, check=True)
     rows = [line.split() for line in found.stdout.decode().splitlines()]
     return [pid for own, state, pid in rows if int(own) == group and not state.startswith("Z")]
 

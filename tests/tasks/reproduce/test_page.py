@@ -1,26 +1,36 @@
-"""The page of docs/results that is made from a run's files."""
+"""The page of docs/results that is made from a run's files, and how these are collected."""
 
 import importlib.util
 import json
-import shutil
+import sys
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
 
-PAGE = Path(__file__).parents[3] / "docs" / "results" / "ladder_page.py"
+from naic.train.runlog import read_metrics
+
+ROOT = Path(__file__).parents[3]
+PAGE = ROOT / "docs" / "results" / "ladder_page.py"
+COLLECT = ROOT / "benchmarks" / "ladder_files.py"
 
 
-@pytest.fixture
-def page(whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """The module that makes the page, and a run beside it."""
-    spec = importlib.util.spec_from_file_location("ladder_page", PAGE)
+def load(path: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    shutil.copytree(whole, tmp_path / "micro", ignore=shutil.ignore_patterns("naic-*", "teacher-*"))
+    return module
+
+
+@pytest.fixture
+def page(whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """The module that makes the page, and the files of a run beside it."""
+    module = load(PAGE)
+    monkeypatch.setattr(sys, "argv", ["x", str(whole), "--out", str(tmp_path / "micro")])
+    load(COLLECT).main()
     monkeypatch.setattr(module, "FOLDER", tmp_path)
     return module
 
@@ -36,6 +46,23 @@ def test_it_holds_the_tables_and_the_verdicts(page: ModuleType, whole: Path) -> 
     assert f"| NAIC-base < +KD | {100 * low:.1f} and {100 * high:.1f} | {verdict} |" in text
     assert "| `naic-cmal` |" in text
     assert "![ladder](micro/figures/ladder.svg)" in text
+    assert "![baselines-scratch](micro/figures/baselines-scratch.svg)" in text
+
+
+def test_what_the_baselines_had_learnt_on_the_way(page: ModuleType, whole: Path) -> None:
+    """Each validation of a run is a column; of several seeds it is the mean."""
+    own = [
+        100 * float(line["cider"])
+        for line in read_metrics(whole / "naic-cmal-none")
+        if "cider" in line
+    ]
+    values = " | ".join(f"{value:.1f}" for value in own)
+    assert f"| weight-init, none | {values} |" in page.ladder("micro")
+
+
+def test_the_mean_of_several_seeds() -> None:
+    curve = load(COLLECT).mean_curve([[(0.0, 10.0), (1.0, 20.0)], [(0.0, 30.0), (1.0, 60.0)]])
+    assert curve == ((0.0, 20.0), (1.0, 40.0))
 
 
 def test_the_variance_of_the_gradient(page: ModuleType, tmp_path: Path) -> None:

@@ -117,6 +117,7 @@ def test_curves_are_the_validations_of_the_log(tmp_path: Path) -> None:
         ("A a dog.", "A [a] dog."),
         ("a dog dog.", "a dog [dog.]"),
         ("a girl a girl", "a girl a girl"),
+        (". a dog", ". a dog"),
         ("", ""),
     ],
 )
@@ -130,11 +131,12 @@ def test_marks_change_no_words(words: list[str]) -> None:
 
 
 def test_pages_hold_text_and_no_markup(tmp_path: Path) -> None:
-    examples = [Example("<i>", "", {"people": "a & b", "NAIC-base": "<b> <b> x"})]
+    examples = [Example("<i>", "", {"people": "a | & b", "NAIC-base": "<b> <b> x"})]
     write_pages(tmp_path, examples, "test")
     page = (tmp_path / "captions.html").read_text()
     assert "<dd>&lt;b&gt; <mark>&lt;b&gt;</mark> x</dd>" in page
     assert "<b><i>" not in page
     assert "<img" not in page
     assert "| NAIC-base | <b> **<b>** x |" in (tmp_path / "captions.md").read_text()
+    assert r"| people | a \| & b |" in (tmp_path / "captions.md").read_text()
     assert read_examples(tmp_path) == examples

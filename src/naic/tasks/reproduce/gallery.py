@@ -31,6 +31,7 @@ mark{background:#8886;color:inherit;border-radius:3px;padding:0 .2em}
 </style>
 <h1>Captions side by side</h1>
 """
+BAR = "\\|"  # in a cell of a table; a bare one would begin the next cell
 NOTE = "A word that repeats the one before it is marked. Pictures of the split %s, evenly spaced."
 
 
@@ -95,7 +96,7 @@ def mark(caption: str, before: str, after: str) -> str:
     words = caption.split()
     last = [""] + [_plain(word) for word in words]
     return " ".join(
-        f"{before}{word}{after}" if _plain(word) == previous else word
+        f"{before}{word}{after}" if _plain(word) == previous != "" else word
         for word, previous in zip(words, last, strict=False)
     )
 
@@ -107,7 +108,8 @@ def _plain(word: str) -> str:
 def _in_markdown(example: Example) -> str:
     picture = f"![{example.id}]({example.picture})\n\n" if example.picture else ""
     rows = "\n".join(
-        f"| {who} | {mark(text, '**', '**')} |" for who, text in example.captions.items()
+        f"| {who} | {mark(text.replace('|', BAR), '**', '**')} |"
+        for who, text in example.captions.items()
     )
     return f"\n## {example.id}\n\n{picture}| | |\n|---|---|\n{rows}\n"
 

@@ -244,7 +244,7 @@ class _Tables:
                 for row in made["baselines"]
                 if row["system"].startswith(start) and not row["system"].endswith("XE")
             }
-            title = f"Learning by each baseline ({start})"
+            title = f"Learning by each baseline ({start}), the first seed"
             name = f"baselines-{start}.svg"
             figures.write_figure(folder / name, figures.curves_figure(title, runs))
 
