@@ -146,8 +146,8 @@ def _doubt(one: dict[str, Any], other: dict[str, Any]) -> float:
     """
     if one["spread"] and other["spread"]:
         return math.hypot(one["spread"]["CIDEr"], other["spread"]["CIDEr"])
-    ends = (row["intervals"]["CIDEr"] for row in (one, other))
-    return math.hypot(*((high - low) / 4 for low, high in ends))
+    ends = [row["intervals"].get("CIDEr") for row in (one, other)]
+    return math.hypot(*((high - low) / 4 for low, high in filter(None, ends)))
 
 
 def _cider(row: dict[str, Any]) -> str:

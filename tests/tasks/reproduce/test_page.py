@@ -60,6 +60,32 @@ def test_what_the_baselines_had_learnt_on_the_way(page: ModuleType, whole: Path)
     assert f"| weight-init, none | {values} |" in page.ladder("micro")
 
 
+@pytest.mark.parametrize(
+    ("spread", "interval", "verdict"),
+    [
+        ((0.1, 0.1), None, "yes, within the spread"),
+        ((0.05, 0.05), None, "yes"),
+        ((None, None), [0.9, 1.3], "yes, within the spread"),
+        ((None, 0.5), [0.95, 1.05], "yes"),  # the teacher has one seed: images decide
+        ((None, None), None, "yes"),
+    ],
+)
+def test_a_verdict_knows_the_spread(
+    page: ModuleType, spread: tuple[Any, Any], interval: list[float] | None, verdict: str
+) -> None:
+    rows = {
+        name: {
+            "CIDEr": cider,
+            "spread": {} if own is None else {"CIDEr": own},
+            "intervals": {"CIDEr": interval},
+        }
+        for name, cider, own in zip(("a", "b"), (1.0, 1.1), spread, strict=True)
+    }
+    assert page._order(rows, "a", "b")[2] == verdict
+    rows["b"]["CIDEr"] = 0.9
+    assert page._order(rows, "a", "b")[2] == verdict.replace("yes", "**no**")
+
+
 def test_the_mean_of_several_seeds() -> None:
     curve = load(COLLECT).mean_curve([[(0.0, 10.0), (1.0, 20.0)], [(0.0, 30.0), (1.0, 60.0)]])
     assert curve == ((0.0, 20.0), (1.0, 40.0))
