@@ -130,7 +130,7 @@ def _order(rows: Rows, low: str, high: str) -> Claim:
     one, other = rows[low], rows[high]
     verdict = _verdict(one["CIDEr"] < other["CIDEr"])
     if abs(one["CIDEr"] - other["CIDEr"]) < _doubt(one, other):
-        verdict += ", within the spread"
+        verdict += ", too close to tell"
     return f"{low} < {high}", f"{_cider(one)} and {_cider(other)}", verdict
 
 

@@ -56,7 +56,7 @@ def test_rows_that_are_missing_have_an_exit_code(
     words = ["reproduce", "--preset", str(preset), "--out", str(tmp_path / "out")]
     words += ["--quick", "--fast", "--device", "cpu"]
     assert main(words) == 130
-    assert capsys.readouterr().err.endswith("naic reproduce: stopped.\n")
+    assert capsys.readouterr().err.endswith("naic reproduce: stopped. The same command goes on.\n")
     assert main([*words, "--only-tables"]) == 3
     assert "not finished: table1: +KD; table1: +CMAL" in capsys.readouterr().err
 

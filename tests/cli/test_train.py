@@ -209,7 +209,7 @@ def test_ctrl_c_is_told_of_once(
 
     monkeypatch.setattr("naic.train.loop.train", stop)
     assert main(["train", "config.toml"]) == 130
-    assert capsys.readouterr().err == "\nnaic train: stopped.\n" * told
+    assert capsys.readouterr().err == "\nnaic train: stopped. Add --resume auto to go on.\n" * told
 
 
 def test_a_finished_run_tells_its_scores_again(capsys: pytest.CaptureFixture[str]) -> None:

@@ -52,6 +52,12 @@ def test_what_goes_in_comes_out(
         assert sentences == [(words, ended) for words, _, ended in own]
 
 
+def test_it_is_no_feature_store(tmp_path: Path) -> None:
+    make_pseudo(tmp_path / "p", {"r0": taught("a cat")})
+    with pytest.raises(StoreError, match="holds pseudo captions of `naic distil`"):
+        FeatureStore(tmp_path / "p")
+
+
 def test_the_files_are_as_documented(tmp_path: Path) -> None:
     store = make_pseudo(tmp_path / "p", {"r0": taught("a cat", "a dog sits", ended=False)})
     line = (tmp_path / "p" / "shard-00000.jsonl").read_text()

@@ -30,8 +30,8 @@ def options(home: Path, tmp_path: Path) -> DistilOptions:
 
 
 WRONG: list[tuple[dict[str, Any], type[NaicError], str]] = [
-    ({"features": ()}, ConfigError, "give one of --features and --images"),
-    ({"images": (Path("pictures"),)}, ConfigError, "give one of --features and --images"),
+    ({"features": ()}, ConfigError, "one of the two is needed"),
+    ({"images": (Path("pictures"),)}, ConfigError, "one of the two is needed"),
     ({"beam": 0}, ConfigError, "--beam: 0 is not between 1 and 100"),
     ({"keep": 4}, ConfigError, "--keep: 4 of the 3 sentences"),
     ({"keep": 0}, ConfigError, "--keep: 0 of the 3 sentences"),

@@ -20,6 +20,14 @@ VERBS = {
     "shapes": ("naic.cli.shapes", "draw the embedded dataset as pictures with captions"),
 }
 
+# What to tell someone who stopped a verb that can go on.
+GOES_ON = {
+    "prepare": " The same command goes on.",
+    "distil": " The same command goes on.",
+    "reproduce": " The same command goes on.",
+    "train": " Add --resume auto to go on.",
+}
+
 FAILED, BAD_USAGE, SOME_SKIPPED, INTERRUPTED = 1, 2, 3, 130
 
 
@@ -60,7 +68,7 @@ def _run(verb: str, arguments: list[str]) -> int:
         print(f"naic {verb}: {error}", file=sys.stderr)
         return BAD_USAGE if isinstance(error, ConfigError) else FAILED
     except KeyboardInterrupt:
-        print(f"\nnaic {verb}: stopped.", file=sys.stderr)
+        print(f"\nnaic {verb}: stopped.{GOES_ON.get(verb, '')}", file=sys.stderr)
         return INTERRUPTED
     return code
 

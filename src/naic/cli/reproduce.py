@@ -73,7 +73,14 @@ def _table(title: str, rows: Sequence[TableRow]) -> Table:
     seeds = max(row["seeds"] for row in rows)
     table = Table(title=title, title_justify="left", box=box.SIMPLE)
     table.add_column("system")
-    heads = ["BLEU-4", "CIDEr", "±" if seeds > 1 else "95 %", "paper", "repeats %", "bad ends %"]
+    heads = [
+        "BLEU-4",
+        "CIDEr",
+        "±" if seeds > 1 else "95 %",
+        "paper (COCO)",
+        "repeats %",
+        "bad ends %",
+    ]
     timed = any(row["latency_ms"] is not None for row in rows)
     for head in (*heads, "true %", *(("ms", "speedup") if timed else ("last CIDEr, val",))):
         table.add_column(head, justify="right")

@@ -186,6 +186,9 @@ def _read_index(folder: Path) -> dict[str, Any]:
         version = index["format"]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise StoreError(str(path), f"cannot be read ({error})", "Run prepare again.") from error
+    if str(version).startswith("naic-pseudo-captions"):
+        why = "holds pseudo captions of `naic distil`, and no features"
+        raise StoreError(str(folder), why, "Name the feature store that it was made from.")
     if version != FORMAT:
         raise StoreError(
             str(path), f"has format {version}, this naic reads {FORMAT}", "Run prepare again."

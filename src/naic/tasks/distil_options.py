@@ -49,8 +49,10 @@ class DistilOptions:
     def check(self) -> None:
         """Refuse what cannot be, before anything is read."""
         if bool(self.features) == bool(self.images):
-            why = "give one of --features and --images"
-            raise ConfigError("naic distil", why, "Feature stores are what `naic prepare` makes.")
+            why = "one of the two is needed, and not both"
+            raise ConfigError(
+                "--features, --images", why, "Feature stores are what `naic prepare` makes."
+            )
         if not 1 <= self.beam <= WIDEST_BEAM:
             why = f"{self.beam} is not between 1 and {WIDEST_BEAM}"
             raise ConfigError("--beam", why, "The paper's is 3.")

@@ -200,6 +200,7 @@ def test_only_tables(preset: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPat
         reproduce(
             make_options(preset, tmp_path / "new", quick=True, only_tables=True), Heard().listener
         )
+    assert not (tmp_path / "new").exists()
     counted = [0]
     step = Engine.step
 

@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import platform
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -42,12 +43,38 @@ class Journal:
             if strangers:
                 why = f"the folder is not empty ({', '.join(strangers[:3])}) and has no {RUN}"
                 raise StoreError(str(options.out), why, "Choose another --out.")
-            return cls(options.out, {"format": FORMAT, **asked, "calls": [], "stages": {}})
+            begun = {"format": FORMAT, "out": str(options.out), **asked}
+            return cls(options.out, {**begun, "calls": [], "stages": {}})
         for name, value in asked.items():
             if earlier.get(name) != value:
                 why = f"{name} was {earlier.get(name)!r} in this folder, and is {value!r} now"
                 raise ConfigError(str(options.out), why, "Choose another --out.")
         return cls(options.out, earlier)
+
+    def by_its_name(self, options: ReproduceOptions) -> ReproduceOptions:
+        """The options with the folder called as it was when it was begun.
+
+        Its runs know each other by that name: by another one they would be other runs.
+        """
+        begun = Path(self.content.get("out", options.out))
+        if begun == options.out:
+            return options
+        if begun.exists() and options.out.exists() and begun.samefile(options.out):
+            return replace(options, out=begun)
+        why = f"it was begun as {begun}, and its runs know their folders by that name"
+        hint = "Move it back, or give the command where that path leads to it."
+        raise StoreError(str(options.out), why, hint)
+
+    def all_there(self) -> bool:
+        """Whether the stages that were made are still in their folders."""
+        made = (name for name, stage in self.content["stages"].items() if "seconds" in stage)
+        return all(
+            any(
+                (self._path.parent / name / file).is_file()
+                for file in ("report.json", "index.json")
+            )
+            for name in made
+        )
 
     def begin(self, command: str) -> None:
         """Note a call; from here on the folder is a reproduction's."""

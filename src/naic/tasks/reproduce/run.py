@@ -66,11 +66,10 @@ def reproduce(options: ReproduceOptions, listener: Listener, command: str = "") 
     preset = read_preset(options.preset, quick=options.quick)
     journal = Journal.open(preset, options)
     finished = journal.content.get("finished") == request(preset, options)
-    if finished and (kept := _kept(options)) is not None:
+    if finished and journal.all_there() and (kept := _kept(options)) is not None:
         return kept
-    plan = make_plan(preset, options)
-    Workshop(preset, options, plan, journal).check_data(plan.stages(options.chosen))
-    check_machine(preset, device=options.device, graph=options.graph)
+    options = journal.by_its_name(options)
+    plan = _checked(preset, options, journal)
     with writing(options.out):
         options.out.mkdir(parents=True, exist_ok=True)
     began = time.monotonic()
@@ -86,13 +85,27 @@ def reproduce(options: ReproduceOptions, listener: Listener, command: str = "") 
     return found
 
 
+def _checked(preset: Preset, options: ReproduceOptions, journal: Journal) -> Plan:
+    """The plan, once nothing is known that would stop it: before anything is written."""
+    plan = make_plan(preset, options)
+    workshop = Workshop(preset, options, plan, journal)
+    workshop.check_data(plan.stages(options.chosen))
+    check_machine(preset, device=options.device, graph=options.graph)
+    given = workshop.is_given("features")
+    if options.only_tables and not given and not workshop.is_finished("features", 0):
+        why = "there are no features yet, and so nothing to make tables of"
+        raise ConfigError(str(options.out), why, "Leave out --only-tables.")
+    return plan
+
+
 def outlook(options: ReproduceOptions) -> list[Outlook]:
     """Which stages are done, begun, or to be made; nothing is written."""
     options.check()
     preset = read_preset(options.preset, quick=options.quick)
-    plan = make_plan(preset, options)
-    workshop = Workshop(preset, options, plan, Journal.open(preset, options))
-    workshop.check_data(plan.stages(options.chosen))
+    journal = Journal.open(preset, options)
+    options = journal.by_its_name(options)
+    plan = _checked(preset, options, journal)
+    workshop = Workshop(preset, options, plan, journal)
     lines = []
     for stage, number in _stages(plan, options):
         state = "make"
@@ -159,9 +172,6 @@ class _Tables:
         self._options = options
         self._listener = listener
         self._plan = workshop.plan
-        if not workshop.is_given("features") and not workshop.is_finished("features", 0):
-            why = "there are no features yet, and so nothing to make tables of"
-            raise ConfigError(str(options.out), why, "Leave out --only-tables.")
         self._scorer = Scorer(
             workshop, options.out, listener.say, device=options.device, fast=options.fast
         )

@@ -47,7 +47,13 @@ def check_machine(preset: Preset, *, device: str, graph: bool) -> None:
     chosen = choose_device(device)
     for config in TRAINED:
         engine = read_train(preset, config).engine
-        check_engine(replace(engine, graph=graph or engine.graph), chosen.type, 1)
+        wanted = replace(engine, graph=graph or engine.graph)
+        if wanted.graph and chosen.type != "cuda":
+            asked = "--graph" if graph else str(preset.path(config))
+            why = f"steps as CUDA graphs need a CUDA device, and this run is on {chosen.type}"
+            hint = "Leave it out." if graph else "Use a GPU, or a preset without engine.graph."
+            raise ConfigError(asked, why, hint)
+        check_engine(wanted, chosen.type, 1)
 
 
 def check_schedule(preset: Preset) -> None:
