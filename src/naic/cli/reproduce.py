@@ -30,7 +30,7 @@ captions.md and captions.html (captions side by side), and run.json (commands, s
 A run that was cut off goes on with the same command; a finished one only prints its tables.
 Exit code 3 means: with --only-tables, some rows are not finished yet."""
 
-WIDTH = 110  # of the widest table, and some
+WIDTH = 120  # of the widest table, and some
 EXAMPLES = 3
 
 

@@ -33,6 +33,7 @@ def test_the_figures_are_the_same(short: Path, preset: Path, tmp_path: Path) -> 
     assert sum(line.endswith(": done") for line in heard.lines) == len(together)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("one_thread_each")
 def test_a_stage_that_fails_is_raised_and_the_others_are_kept(preset: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
