@@ -19,7 +19,7 @@ from naic.errors import BackboneError, ConfigError
 from naic.tasks.prepare import prepare
 from naic.tasks.prepare_options import PrepareOptions
 
-MANY = 120
+MANY = 300
 DIM = 121
 SPAN, ALIKE, STEPS, MASK = slice(10, 14), 14, slice(15, 57), slice(57, 121)  # of the features
 Patch = tuple[int, int, int, int]  # left, top, right, bottom
