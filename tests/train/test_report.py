@@ -5,7 +5,8 @@ from pathlib import Path
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from naic.train.report import _captions, _image_id
+from naic.train.report import _captions
+from naic.train.validate import _image_id
 from tests.train.runs import make_settings
 
 

@@ -102,15 +102,10 @@ class Reporter:
         return report
 
     def _write_captions(self, found: Validation, beam: int) -> None:
-        """In the layout of COCO's results files, which `naic evaluate` reads."""
         path = _captions(self.settings, beam)
         path.parent.mkdir(exist_ok=True)
         remove_temporaries(path.parent, "*")
-        rows = [
-            {"image_id": _image_id(name), "caption": caption}
-            for name, caption in found.captions.items()
-        ]
-        write_atomically(path, f"{json.dumps(rows)}\n".encode())
+        write_atomically(path, found.results())
 
     def _report(self, guard: Guard, seconds: float, rows: list[dict[str, Any]]) -> dict[str, Any]:
         materials = self._machinery.materials
@@ -188,11 +183,6 @@ def _read_report(materials: Materials) -> dict[str, Any] | None:
 def _captions(settings: Settings, beam: int) -> Path:
     splits = re.sub(r"[^\w.-]", "_", "-".join(settings.data.validation))  # a name, and no path
     return settings.out / CAPTIONS / f"{splits}-beam{beam}.json"
-
-
-def _image_id(name: str) -> int | str:
-    """COCO's ids are numbers; "007" is a name, or it would come back as another one."""
-    return int(name) if re.fullmatch(r"0|[1-9][0-9]{0,17}", name) else name
 
 
 def scores_of(found: Validation) -> dict[str, float]:

@@ -1,5 +1,7 @@
 """Captions of held-out images, scored as a publication would score them."""
 
+import json
+import re
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -36,6 +38,18 @@ class Validation:
     repeats: float
     bad_endings: float
     facts: float | None
+
+    def results(self) -> bytes:
+        """The captions in the layout of COCO's results files, which `naic evaluate` reads."""
+        rows = [
+            {"image_id": _image_id(id_), "caption": text} for id_, text in self.captions.items()
+        ]
+        return f"{json.dumps(rows)}\n".encode()
+
+
+def _image_id(name: str) -> int | str:
+    """COCO's ids are numbers; "007" is a name, or it would come back as another one."""
+    return int(name) if re.fullmatch(r"0|[1-9][0-9]{0,17}", name) else name
 
 
 class Validator:

@@ -101,10 +101,7 @@ class Scorer:
         loaded = load_model(folder, device=device)
         validator = Validator(self.store, self.rows, loaded.vocabulary, batch=BATCH, device=device)
         found = validator.validate(loaded.model, loaded.family, Decoding(beam))
-        rows = [
-            {"image_id": _image_id(id_), "caption": text} for id_, text in found.captions.items()
-        ]
-        write_atomically(target, f"{json.dumps(rows)}\n".encode())
+        write_atomically(target, found.results())
         return found.facts
 
     def _evaluate(self, captions: Path, facts: float | None) -> dict[str, Any]:
@@ -173,11 +170,6 @@ def ends(resampled: list[list[float]]) -> list[float] | None:
     if not all(resampled):
         return None
     return list(interval(np.mean(np.array(resampled), axis=0)))
-
-
-def _image_id(name: str) -> int | str:
-    """COCO's server wants numbers; "007" is a name, or it would come back as another one."""
-    return int(name) if name.isdecimal() and str(int(name)) == name else name
 
 
 def _read(path: Path) -> dict[str, Any] | None:
