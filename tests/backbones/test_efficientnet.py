@@ -114,7 +114,7 @@ def test_bad_names_devices_and_sizes_are_refused() -> None:
         load_backbone("efficientnet-lite0", device="tpu9")
     with pytest.raises(ConfigError, match="cuda:99 is not there"):
         load_backbone("efficientnet-lite0", device="cuda:99")
-    with pytest.raises(ConfigError, match="has weights of its own"):
+    with pytest.raises(BackboneError, match="Name the folder of a model that has eyes"):
         load_backbone("efficientnet-lite0", weights=Path("x.safetensors"))
 
 

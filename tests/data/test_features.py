@@ -18,7 +18,13 @@ from naic.data.storewriter import ShardRows, StoreWriter
 from naic.errors import StoreError
 
 DIM = 3
-SETTINGS: dict[str, Any] = {"backbone": "b", "pixels": 8, "regions": 4, "dim": DIM, "dtype": "f"}
+SETTINGS: dict[str, Any] = {
+    "backbone": "b",
+    "pixels": 8,
+    "regions": 4,
+    "dim": DIM,
+    "dtype": "float16",
+}
 
 
 class NoImage:
@@ -208,3 +214,30 @@ def test_a_header_that_lies_about_sizes_is_refused(tmp_path: Path) -> None:
     path.write_bytes(len(lie).to_bytes(8, "little") + lie + data[8 + size :])
     with pytest.raises(StoreError, match="its header contradicts itself"):
         map_shard(path)
+
+
+def test_pixels_stay_whole_numbers(tmp_path: Path) -> None:
+    """A store of pixels: half the bytes of float16, and shards of the other kind are refused."""
+    pixels = np.arange(4 * DIM, dtype=np.uint8).reshape(4, DIM) + 200
+    record = Record("a", NoImage(), ("a dog.",), "train")
+    for name, kind in (("pixels", "uint8"), ("floats", "float16")):
+        (tmp_path / name).mkdir()
+        writer = StoreWriter(tmp_path / name, [record], {**SETTINGS, "dtype": kind}, 1)
+        writer.write(0, ShardRows([0], [4], pixels.astype(kind)), [])
+        writer.finish()
+    store = FeatureStore(tmp_path / "pixels")
+    assert store.dtype == np.uint8
+    assert np.array_equal(store[0], pixels)
+    features, mask = store.batch([0, 0])
+    assert features.dtype == np.uint8
+    assert mask.all()
+    other = next((tmp_path / "floats").glob("shard-*"))
+    other.replace(tmp_path / "pixels" / other.name)
+    with pytest.raises(StoreError, match="is not the shard"):
+        FeatureStore(tmp_path / "pixels")[0]
+
+
+def test_an_unknown_kind_of_numbers_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "index.json").write_text('{"format": 1, "dtype": "int4"}')
+    with pytest.raises(StoreError, match="the kind 'int4', which this naic does not know"):
+        FeatureStore(tmp_path)

@@ -37,7 +37,8 @@ def make_store(folder: Path, captions: list[tuple[str, tuple[str, ...]]]) -> Fea
         for i, (split, said) in enumerate(captions)
     ]
     folder.mkdir()
-    writer = StoreWriter(folder, records, {"backbone": "lite2", "pixels": 260, "dim": 2}, 8)
+    settings = {"backbone": "lite2", "pixels": 260, "dim": 2, "dtype": "float16"}
+    writer = StoreWriter(folder, records, settings, 8)
     rows = ShardRows(
         list(range(len(records))),
         [1] * len(records),

@@ -21,9 +21,16 @@ from tests.train.runs import CAPTIONER_OF, make_settings
 CONFIGS = sorted(
     path
     for path in (Path(__file__).parents[2] / "configs").rglob("*.toml")
-    if path.stem not in ("prepare", "unlabelled", "preset")  # read in tests/test_readme.py
+    if path.stem
+    not in ("prepare", "unlabelled", "pixels", "preset")  # read in tests/test_readme.py
 )
-STAGE_OF = {"teacher_scst": "scst", "student_base": "student_xe", "student_kd": "student_xe"}
+STAGE_OF = {
+    "eyes": "teacher_xe",
+    "teacher_first": "teacher_xe",
+    "teacher_scst": "scst",
+    "student_base": "student_xe",
+    "student_kd": "student_xe",
+}
 PLAIN = 'stage = "teacher_xe"\ncaptioner = "causal"\nout = "o"\ndata = { features = "f" }\n'
 
 

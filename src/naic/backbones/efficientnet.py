@@ -103,9 +103,12 @@ class Block(nn.Module):
 
 
 class EfficientNetLite(nn.Module):
-    """A picture in, a grid of feature vectors out: 8x8 of 1280 numbers at 256 pixels."""
+    """A picture in, a grid of feature vectors out: 8x8 of 1280 numbers at 256 pixels.
 
-    def __init__(self, name: str) -> None:
+    It is made with labels only so that the weights can be checked against ImageNet's.
+    """
+
+    def __init__(self, name: str, *, labels: bool = True) -> None:
         super().__init__()
         variant = VARIANTS[name]
         channels = STEM_CHANNELS
@@ -121,11 +124,11 @@ class EfficientNetLite(nn.Module):
         self.stem = Conv(3, STEM_CHANNELS, 3, stride=2)
         self.blocks = nn.Sequential(*blocks)
         self.head = Conv(channels, GRID_CHANNELS, 1)
-        # Only there so that the weights can be checked against ImageNet's labels.
-        self.classifier = nn.Linear(GRID_CHANNELS, 1000)
+        if labels:
+            self.classifier = nn.Linear(GRID_CHANNELS, 1000)
 
     def forward(self, pixels: Tensor) -> Tensor:
-        """uint8 (B, H, W, 3) -> (B, R, 1280), R = ceil(H/32)·ceil(W/32), row by row."""
+        """(B, H, W, 3), 0 to 255 -> (B, R, 1280), R = ceil(H/32)·ceil(W/32), row by row."""
         x = pixels.flip(1, 2).to(self.stem.weight.dtype)  # (B, H, W, 3), turned by 180 degrees
         x = x.sub_(PIXEL_MEAN).div_(PIXEL_STD).permute(0, 3, 1, 2)  # (B, 3, H, W), channels last
         x = cast(Tensor, self.head(self.blocks(self.stem(x))))  # (B, 1280, h, w)

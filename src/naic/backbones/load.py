@@ -10,6 +10,8 @@ from naic.backbones.blobs import DIGEST, Blobs
 from naic.backbones.colours import SUFFIX, WithColours
 from naic.backbones.cpu import keep_freed_memory
 from naic.backbones.efficientnet import VARIANTS
+from naic.backbones.patches import DIGEST as PIXELS_DIGEST
+from naic.backbones.patches import Patches
 from naic.backbones.weights import load_efficientnet
 from naic.errors import BackboneError, ConfigError
 
@@ -27,10 +29,14 @@ class Backbone:
     regions: int
     dim: int
     device: torch.device
+    dtype: str = "float16"  # what a store keeps its features as
 
     @torch.inference_mode()
     def __call__(self, pixels: Tensor) -> Tensor:
-        """uint8 (B, H, W, 3), on any device -> float32 (B, R, F) on the backbone's device."""
+        """uint8 (B, H, W, 3), on any device -> (B, R, F) on the backbone's device.
+
+        The features are float32; those of `pixels` are uint8.
+        """
         features: Tensor = self.module(pixels.to(self.device, non_blocking=True))
         return features
 
@@ -42,17 +48,18 @@ def load_backbone(
     weights: Path | None = None,
     device: str = "auto",
 ) -> Backbone:
-    """A backbone by name: `efficientnet-lite0`, `-lite1`, `-lite2`, `timm:NAME`, or `blobs`.
+    """A backbone by name: `efficientnet-lite0`, `-lite1`, `-lite2`, `timm:NAME`, `blobs`, `pixels`.
 
     With `+colours` after the name each cell's features end in its colours. `blobs` is for drawn
-    pictures only: their even patches, and no weights.
+    pictures only: their even patches, and no weights. `pixels` leaves the seeing to the model.
 
     On a CPU this also tells the C library to keep freed memory (`cpu.py` says why).
 
     Args:
         name: which network.
         pixels: pictures are squashed to this many pixels a side; None takes the network's own.
-        weights: a safetensors file for a `timm:` model; None asks timm for its pretrained ones.
+        weights: a safetensors file for a `timm:` model; for an `efficientnet-` one the folder of a
+            model that has such eyes. None takes the pretrained ones.
         device: `auto` (CUDA when there is one), `cpu`, `cuda`, `cuda:1`, ...
     """
     module: nn.Module
@@ -61,16 +68,17 @@ def load_backbone(
         from naic.backbones.timm_models import load_timm  # timm is an extra, and slow to import
 
         module, digest, own_pixels = load_timm(plain.removeprefix("timm:"), weights)
-    elif weights is not None and (plain in VARIANTS or name == "blobs"):
-        has = "no weights" if name == "blobs" else "weights of its own"
-        raise ConfigError("--weights", f"{name} has {has}", "Leave it out, or use timm:NAME.")
+    elif weights is not None and name in ("blobs", "pixels"):
+        raise ConfigError("--weights", f"{name} has no weights", "Leave it out.")
     elif plain in VARIANTS:
-        module, digest = load_efficientnet(plain)
+        module, digest = load_efficientnet(plain, weights)
         own_pixels = DEFAULT_PIXELS
     elif name == "blobs":
         module, digest, own_pixels = Blobs(), DIGEST, DEFAULT_PIXELS
+    elif name == "pixels":
+        module, digest, own_pixels = Patches(), PIXELS_DIGEST, DEFAULT_PIXELS
     else:
-        known = ", ".join((*VARIANTS, "blobs"))
+        known = ", ".join((*VARIANTS, "blobs", "pixels"))
         raise BackboneError(name, "unknown backbone", f"Try {known} or timm:NAME.")
     if name != plain:
         module = WithColours(name, module)
@@ -80,7 +88,8 @@ def load_backbone(
     module.to(chosen)
     size = own_pixels if pixels is None else pixels
     regions, dim = _measure(name, module, size, chosen)
-    return Backbone(name, module, digest, size, regions, dim, chosen)
+    dtype = "uint8" if name == "pixels" else "float16"
+    return Backbone(name, module, digest, size, regions, dim, chosen, dtype)
 
 
 def choose_device(device: str) -> torch.device:

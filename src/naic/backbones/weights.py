@@ -7,6 +7,7 @@ why), and the result is kept as safetensors in the user's cache folder.
 
 import hashlib
 import importlib.util
+import json
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -23,14 +24,50 @@ CONVERSION = 2  # a cache made by another conversion is not used
 BATCH_NORM_EPSILON = 1e-3  # TensorFlow's value, with which the networks were trained
 
 
-def load_efficientnet(name: str) -> tuple[EfficientNetLite, str]:
-    """The trained network, ready for inference, and the SHA-256 of its weights."""
-    data = _converted(name)
-    model = EfficientNetLite(name)
-    model.load_state_dict(load(data))
+EYES = "eyes."  # how the names of a backbone's tensors begin inside a captioner
+
+
+def load_efficientnet(name: str, folder: Path | None = None) -> tuple[EfficientNetLite, str]:
+    """The trained network, ready for inference, and the SHA-256 of its weights.
+
+    With `folder`, the weights are those of the model there, which has such eyes and tuned them.
+    """
+    if folder is not None:
+        tensors = _tuned(name, folder)
+        model, digest = EfficientNetLite(name, labels=False), eyes_digest(tensors)
+    else:
+        data = _converted(name)
+        tensors, digest = load(data), hashlib.sha256(data).hexdigest()
+        model = EfficientNetLite(name)
+    model.load_state_dict(tensors)
     # Laid out as the pixels are, the weights save a transpose in every convolution.
     model.eval().requires_grad_(False).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-    return model, hashlib.sha256(data).hexdigest()
+    return model, digest
+
+
+def eyes_digest(tensors: Mapping[str, Tensor]) -> str:
+    """SHA-256 of a network's weights by name, whatever file they lie in."""
+    state = hashlib.sha256()
+    for name in sorted(tensors):
+        tensor = tensors[name].detach().float().cpu().contiguous()
+        state.update(json.dumps([name, list(tensor.shape)]).encode())
+        state.update(tensor.numpy().tobytes())
+    return state.hexdigest()
+
+
+def _tuned(name: str, folder: Path) -> dict[str, Tensor]:
+    """The eyes of the model in a folder."""
+    path = folder / "model.safetensors"
+    try:
+        found = load(path.read_bytes())
+    except (OSError, SafetensorError) as error:
+        why = f"cannot be read ({error})"
+        raise BackboneError(str(path), why, "Name the folder of a model that has eyes.") from error
+    eyes = {key.removeprefix(EYES): value for key, value in found.items() if key.startswith(EYES)}
+    if _shapes(eyes) != _shapes(EfficientNetLite(name, labels=False).state_dict()):
+        why = f"has no eyes that are {name}"
+        raise BackboneError(str(path), why, f'Train one with model.eyes = "{name}".')
+    return eyes
 
 
 def _converted(name: str) -> bytes:

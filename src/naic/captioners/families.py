@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from naic.captioners.seeing import SeeingCaptioner
 from naic.decode.beam import beam_search
 from naic.decode.decoding import Decoding
 from naic.decode.greedy import greedy
@@ -50,11 +51,15 @@ class Family:
 
 
 def _build_causal(config: TransformerConfig, features: int, words: int) -> Captioner:
-    return Captioner(config, features, words, causal=True)
+    return _captioner(config)(config, features, words, causal=True)
 
 
 def _build_parallel(config: TransformerConfig, features: int, words: int) -> Captioner:
-    return Captioner(config, features, words, causal=False)
+    return _captioner(config)(config, features, words, causal=False)
+
+
+def _captioner(config: TransformerConfig) -> type[Captioner]:
+    return SeeingCaptioner if config.eyes else Captioner
 
 
 def _caption_causal(

@@ -202,7 +202,7 @@ def read_features(
     Unlike `FeatureStore.batch` the shape does not depend on the images: a step that was compiled
     or captured for it serves them all.
     """
-    features = np.zeros((len(rows), regions, store.dim), np.float16)
+    features = np.zeros((len(rows), regions, store.dim), store.dtype)
     mask = np.zeros((len(rows), regions), np.bool_)
     for i, row in enumerate(rows):
         own = store[int(row)]

@@ -3,13 +3,14 @@
 A store is a folder:
 
     plan.json                  what it is made of: settings and a digest of the records
-    shard-00000.safetensors    `features` float16 (regions, F), `ends` int64 (images,)
+    shard-00000.safetensors    `features` (regions, F), `ends` int64 (images,)
     records.jsonl              one line an image, in the order of the features
     errors.jsonl               one line for each image or row that could not be used
     index.json                 written last: a store without it is not finished
 
 Images may have different numbers of regions (ragged), so a shard lays all regions end to end and
-`ends[i]` says where image i stops.
+`ends[i]` says where image i stops. Features are float16; pixels, which a model with eyes of its own
+looks at, are uint8.
 """
 
 import json
@@ -25,7 +26,12 @@ import numpy.typing as npt
 from naic.errors import StoreError
 
 FORMAT = 1
-Features = npt.NDArray[np.float16]
+Features = npt.NDArray[np.float16] | npt.NDArray[np.uint8]
+KINDS = {
+    "float16": ("F16", "<f2"),
+    "uint8": ("U8", "|u1"),
+}  # a store's dtype, in a shard and in numpy
+_ARRAYS = {**dict(KINDS.values()), "I64": "<i8"}
 Mask = npt.NDArray[np.bool_]
 
 
@@ -66,8 +72,8 @@ def map_shard(path: Path) -> tuple[Shard, dict[str, Any]]:
         note = json.loads(header["__metadata__"]["naic"])
         base = 8 + header_size
         arrays = {
-            name: _map_tensor(path, base, header[name], kind, size)
-            for name, kind in (("features", "F16"), ("ends", "I64"))
+            name: _map_tensor(path, base, header[name], kinds, size)
+            for name, kinds in (("features", ("F16", "U8")), ("ends", ("I64",)))
         }
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise StoreError(
@@ -77,15 +83,15 @@ def map_shard(path: Path) -> tuple[Shard, dict[str, Any]]:
 
 
 def _map_tensor(
-    path: Path, base: int, entry: dict[str, Any], kind: str, size: int
+    path: Path, base: int, entry: dict[str, Any], kinds: tuple[str, ...], size: int
 ) -> npt.NDArray[Any]:
     """One tensor of a safetensors file, without reading it."""
-    dtype = np.dtype("<f2" if kind == "F16" else "<i8")
+    if entry["dtype"] not in kinds:
+        raise ValueError(f"it holds {entry['dtype']} where {' or '.join(kinds)} belongs")
+    dtype = np.dtype(_ARRAYS[entry["dtype"]])
     start, end = entry["data_offsets"]
     shape = tuple(entry["shape"])
-    if entry["dtype"] != kind or end - start != dtype.itemsize * int(
-        np.prod(shape, dtype=np.int64)
-    ):
+    if end - start != dtype.itemsize * int(np.prod(shape, dtype=np.int64)):
         raise ValueError("its header contradicts itself")
     if base + end > size:
         raise ValueError("it is cut off")
@@ -118,7 +124,7 @@ class FeatureStore:
         """Features (B, R, F), padded with zeros to the longest, and the mask (B, R) of the real."""
         parts = [self[row] for row in rows]
         longest = max((len(part) for part in parts), default=0)
-        features = np.zeros((len(parts), longest, self.dim), np.float16)
+        features = np.zeros((len(parts), longest, self.dim), self.dtype)
         mask = np.zeros((len(parts), longest), np.bool_)
         for i, part in enumerate(parts):
             features[i, : len(part)] = part
@@ -130,10 +136,15 @@ class FeatureStore:
         """F, the size of a feature vector."""
         return int(self.index["dim"])
 
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """What the numbers are: float16, or uint8 for pixels."""
+        return np.dtype(KINDS[self.index["dtype"]][1])
+
     def describe(self) -> str:
         """One line for people: how many, of what shape, how big, from which backbone."""
         index = self.index
-        size = sum(2 * shard["regions"] * self.dim for shard in index["shards"])
+        size = sum(shard["regions"] for shard in index["shards"]) * self.dim * self.dtype.itemsize
         return (
             f"{len(self):,} images of {index['regions']} x {self.dim} {index['dtype']}, "
             f"{size / 1e9:.3g} GB in {len(index['shards'])} shards, "
@@ -160,7 +171,8 @@ class FeatureStore:
         if number not in self._shards:
             entry = self.index["shards"][number]
             shard, _ = map_shard(self.folder / entry["file"])
-            if len(shard) != entry["images"] or shard.features.shape[1] != self.dim:
+            own = (len(shard), shard.features.shape[1], shard.features.dtype)
+            if own != (entry["images"], self.dim, self.dtype):
                 raise StoreError(
                     str(self.folder / entry["file"]),
                     "is not the shard that index.json tells of",
@@ -193,6 +205,9 @@ def _read_index(folder: Path) -> dict[str, Any]:
         raise StoreError(
             str(path), f"has format {version}, this naic reads {FORMAT}", "Run prepare again."
         )
+    if index.get("dtype") not in KINDS:
+        why = f"has features of the kind {index.get('dtype')!r}, which this naic does not know"
+        raise StoreError(str(path), why, "Run prepare again.")
     return index
 
 

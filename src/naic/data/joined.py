@@ -53,6 +53,11 @@ class JoinedStore:
         return self.stores[0].dim
 
     @property
+    def dtype(self) -> np.dtype[Any]:
+        """What the numbers are: the first one's, since the same eyes give the same kind."""
+        return self.stores[0].dtype
+
+    @property
     def index(self) -> dict[str, Any]:
         """The first one's: what it says of the backbone holds for all."""
         return self.stores[0].index

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from naic.data.features import FORMAT, Features, FeatureStore, map_shard
+from naic.data.features import FORMAT, KINDS, Features, FeatureStore, map_shard
 from naic.data.plans import PLAN, keep_plan, pretty, refuse_strangers
 from naic.data.records import Problem, Record
 from naic.errors import StoreError
@@ -64,8 +64,9 @@ class StoreWriter:
 
     def write(self, number: int, rows: ShardRows, errors: Iterable[tuple[int, Problem]]) -> None:
         """Write one shard: the images that have features, and why the others have none."""
-        features = np.ascontiguousarray(rows.features, "<f2")
-        if not _finite(features):
+        kind, dtype = KINDS[self.settings["dtype"]]
+        features = np.ascontiguousarray(rows.features, dtype)
+        if kind == "F16" and not _finite(features):
             raise StoreError(
                 str(self._path(number)),
                 "some features do not fit float16",
@@ -76,7 +77,7 @@ class StoreWriter:
             "errors": [[position, p.where, p.why, p.hint] for position, p in errors],
         }
         ends = np.cumsum(rows.lengths, dtype="<i8")
-        header = _header(features, ends, note)
+        header = _header(kind, features, ends, note)
         write_atomically(self._path(number), header, features.data, ends.data)
 
     def finish(self, problems: Sequence[Problem] = ()) -> FeatureStore:
@@ -141,7 +142,9 @@ def _finite(features: Features) -> bool:
     return all((piece & exponent).max() < exponent for piece in pieces)
 
 
-def _header(features: Features, ends: npt.NDArray[np.int64], note: dict[str, Any]) -> bytes:
+def _header(
+    kind: str, features: Features, ends: npt.NDArray[np.int64], note: dict[str, Any]
+) -> bytes:
     """The head of a safetensors file that holds the two arrays in this order.
 
     Written by hand so that the arrays go to the disk as they lie in memory, without a copy, and
@@ -150,7 +153,7 @@ def _header(features: Features, ends: npt.NDArray[np.int64], note: dict[str, Any
     split = features.nbytes
     head = {
         "__metadata__": {"naic": json.dumps(note)},
-        "features": {"dtype": "F16", "shape": features.shape, "data_offsets": [0, split]},
+        "features": {"dtype": kind, "shape": features.shape, "data_offsets": [0, split]},
         "ends": {"dtype": "I64", "shape": ends.shape, "data_offsets": [split, split + ends.nbytes]},
     }
     text = json.dumps(head).encode()

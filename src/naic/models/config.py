@@ -21,6 +21,10 @@ class TransformerConfig:
         length: Words of a caption at most, its period counted; also the number of agents.
         grid: The regions are a square grid in reading order, and the encoder is told each one's
             row and column. Not in the paper, whose regions come in no order.
+        eyes: The backbone inside the model, such as efficientnet-lite2: it takes pixels, and learns
+            to see with the rest. Empty: it takes the features of a backbone that stays as it is.
+        seen: Share of an image's regions that are seen while training, others each time: an image
+            is then harder to learn by heart. For images that all have the same number of them.
     """
 
     width: int = 512
@@ -31,6 +35,8 @@ class TransformerConfig:
     dropout: float = 0.1
     length: int = 16
     grid: bool = False
+    eyes: str = ""
+    seen: float = 1.0
 
     def __post_init__(self) -> None:
         for name, value in (
@@ -60,6 +66,8 @@ class TransformerConfig:
         if self.grid and self.width % 4:
             why = f"{self.width} cannot be halved into even codes of a row and a column"
             raise ConfigError("model.width", why, "Choose a multiple of 4, or grid = false.")
+        if not 0 < self.seen <= 1:
+            raise ConfigError("model.seen", f"{self.seen} is not above 0 and up to 1", "Try 0.75.")
         if not 0 <= self.dropout < 1:
             raise ConfigError(
                 "model.dropout", f"{self.dropout} is not from 0 to below 1", "Try 0.1."

@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor, nn
 
+from naic.errors import ConfigError
 from naic.models.config import TransformerConfig
 from naic.models.layers import FeedForward, SelfAttention, additive, grid_codes, linear
 
@@ -25,6 +26,16 @@ class EncoderLayer(nn.Module):
         return x
 
 
+def some_regions(x: Tensor, share: float) -> Tensor:
+    """(B, R, D) to (B, S, D): S of each image's regions by chance, and in an order of chance.
+
+    They are left out rather than masked: the step gets faster instead of slower.
+    """
+    count = max(1, round(share * x.shape[1]))
+    chosen = torch.rand(x.shape[:2], device=x.device).topk(count, dim=1).indices  # (B, S)
+    return x.gather(1, chosen[..., None].expand(-1, -1, x.shape[2]))
+
+
 class Encoder(nn.Module):
     """Features of any width in, the model's own view of each region out.
 
@@ -35,6 +46,7 @@ class Encoder(nn.Module):
     def __init__(self, config: TransformerConfig, features: int) -> None:
         super().__init__()
         self.grid = config.grid
+        self.seen = config.seen
         self.project = linear(features, config.width)
         self.project_norm = nn.LayerNorm(config.width)
         self.dropout = nn.Dropout(config.dropout)
@@ -52,6 +64,11 @@ class Encoder(nn.Module):
         x: Tensor = self.project_norm(self.dropout(projected.relu()))
         if self.grid:
             x = x + grid_codes(x.shape[1], x.shape[2], x.device).to(x.dtype)
+        if self.training and self.seen < 1:
+            if mask is not None:
+                why = "its images have different numbers of regions"
+                raise ConfigError("model.seen", f"{self.seen} cannot be: {why}", "Leave it out.")
+            x = some_regions(x, self.seen)
         for layer in self.layers:
             x = layer(x, blocked)
         x = self.norm(x)

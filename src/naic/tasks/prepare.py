@@ -27,7 +27,6 @@ if TYPE_CHECKING:  # torch takes a second to import: not before there is work fo
 
 __all__ = ["PrepareOptions", "Prepared", "Progress", "Survey", "prepare", "survey"]
 
-FLOAT16_BYTES = 2
 # A dry run tells the time an image takes from the second half of these: when the first batch comes
 # out, several are decoded already.
 DRY_RUN_BATCHES = 12
@@ -158,7 +157,7 @@ def _settings(options: PrepareOptions, backbone: "Backbone") -> dict[str, Any]:
         "pixels": backbone.pixels,
         "regions": backbone.regions,
         "dim": backbone.dim,
-        "dtype": "float16",
+        "dtype": backbone.dtype,
         # Neither changes more than the last bit of a feature, but a store is to be one thing.
         "device": backbone.device.type,
         "batch": options.batch,
@@ -200,7 +199,7 @@ class _Shard:
     """A shard as it fills up, in one block of memory."""
 
     def __init__(self, images: int, backbone: "Backbone") -> None:
-        self._block = np.empty((images, backbone.regions, backbone.dim), np.float16)
+        self._block = np.empty((images, backbone.regions, backbone.dim), backbone.dtype)
         self._positions: list[int] = []
         self.errors: list[tuple[int, Problem]] = []
 
@@ -208,8 +207,10 @@ class _Shard:
         """Take over a batch; `positions` says which record each of its images is."""
         first = len(self._positions)
         self._positions += [positions[i] for i in extracted.positions]
-        features = extracted.features.half().cpu().numpy()  # (b, R, F)
-        self._block[first : len(self._positions)] = features
+        features = extracted.features  # (b, R, F)
+        if features.is_floating_point():  # rounded before it travels
+            features = features.half()
+        self._block[first : len(self._positions)] = features.cpu().numpy()
         self.errors += [(positions[i], Problem(e.what, e.why, e.hint)) for i, e in extracted.errors]
 
     def rows(self) -> ShardRows:
@@ -250,7 +251,7 @@ def _check_space(folder: Path, images: int, backbone: "Backbone") -> None:
 
 
 def _bytes(images: int, backbone: "Backbone") -> int:
-    return images * backbone.regions * backbone.dim * FLOAT16_BYTES
+    return images * backbone.regions * backbone.dim * np.dtype(backbone.dtype).itemsize
 
 
 def _free_bytes(folder: Path) -> int:

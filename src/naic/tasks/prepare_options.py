@@ -21,8 +21,10 @@ class PrepareOptions:
         images: Folders or .tar files with the pictures, when they lie elsewhere.
         backbone: efficientnet-lite0, efficientnet-lite1, efficientnet-lite2, or timm:NAME; with
             +colours after it the features also hold the colours of each cell. For drawn pictures
-            such as those of shapes: blobs, their patches of even colour.
-        weights: A safetensors file with the weights of a timm: backbone.
+            such as those of shapes: blobs, their patches of even colour. For a model that learns
+            to see: pixels, the pictures themselves.
+        weights: A safetensors file with the weights of a timm: backbone, or for an efficientnet the
+            folder of a model that has such eyes and trained them, such as RUN/best.
         pixels: Pictures are squashed to this many pixels a side; by default the backbone's own.
         device: auto, cpu, cuda or cuda:N.
         batch: How many pictures go through the backbone at once.
@@ -43,7 +45,7 @@ class PrepareOptions:
     out: Annotated[Path | None, arg(metavar="DIR")] = None
     images: Annotated[tuple[Path, ...], arg(metavar="PATH ...")] = ()
     backbone: Annotated[str, arg(metavar="NAME")] = "efficientnet-lite2"
-    weights: Annotated[Path | None, arg(metavar="FILE")] = None
+    weights: Annotated[Path | None, arg(metavar="PATH")] = None
     pixels: Annotated[int | None, arg(metavar="INT")] = None
     device: str = "auto"
     batch: int = 16

@@ -12,6 +12,7 @@ import torch
 from accelerate import Accelerator
 from torch import Tensor, nn
 
+from naic.backbones.efficientnet import EfficientNetLite
 from naic.errors import ConfigError
 from naic.learn.xe import cross_entropy
 from naic.train.feed import Batch, Draw, Feed
@@ -229,6 +230,8 @@ def prepare_speed(model: nn.Module, settings: EngineSettings) -> Callable[..., T
         if isinstance(module, nn.ModuleList):
             for layer in module:
                 layer.compile()
+        if isinstance(module, EfficientNetLite):  # its layers have a shape each
+            module.compile()
     compiled: Callable[..., Tensor] = torch.compile(cross_entropy)
     return compiled
 

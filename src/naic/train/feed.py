@@ -45,7 +45,7 @@ class Batch(NamedTuple):
     """What a stage learns from.
 
     Attributes:
-        features: (b, R, F) float16.
+        features: (b, R, F) as the store has them: float16, or uint8 for pixels.
         mask: (b, R) True where there is a region; None where all images have R.
         words: (b, C, N) int64 targets; a caption that is not there is all PAD.
         rows: (b,) rows of the references.
@@ -205,15 +205,13 @@ class Feed:
         """(I, R, F) the features of all images to learn from, and their mask, on the device."""
         rows = self._targets.rows
         shape = (len(rows), self._regions, self._store.dim)
+        kind = torch.from_numpy(np.empty(0, self._store.dtype)).dtype
         try:
-            table = torch.empty(shape, dtype=torch.float16, device=self._device)
+            table = torch.empty(shape, dtype=kind, device=self._device)
         except RuntimeError as error:  # of a CPU's memory it is no OutOfMemoryError
-            raise ConfigError(
-                "data.keep",
-                f"{2 * np.prod(shape, dtype=np.int64) / 1e9:.3g} GB of features do not fit "
-                f"the memory of {self._device}",
-                'Set keep = "host".',
-            ) from error
+            size = kind.itemsize * np.prod(shape, dtype=np.int64) / 1e9
+            why = f"{size:.3g} GB of features do not fit the memory of {self._device}"
+            raise ConfigError("data.keep", why, 'Set keep = "host".') from error
         masks = torch.empty(shape[:2], dtype=torch.bool, device=self._device)
         for first in range(0, len(rows), _IMAGES_AT_ONCE):
             some = slice(first, first + _IMAGES_AT_ONCE)

@@ -3,14 +3,16 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
+from naic.backbones.efficientnet import GRID_CHANNELS
+from naic.backbones.weights import eyes_digest
 from naic.captioners.families import Family
 from naic.captioners.folder import LoadedModel, ModelSettings, load_model
+from naic.captioners.seeing import pretrained_eyes, tensors_of_eyes, without_eyes
 from naic.data.batches import Targets
 from naic.data.features import FeatureStore
 from naic.data.joined import AnyStore, JoinedStore
@@ -18,6 +20,7 @@ from naic.data.pseudo import PseudoStore, look_up
 from naic.data.readers import refuse_unknown
 from naic.decode.policy import NEVER
 from naic.errors import ConfigError
+from naic.models.config import TransformerConfig
 from naic.models.initialise import Taken, take_weights
 from naic.text import Vocabulary
 from naic.train.card import DataSignature, sign_data
@@ -25,6 +28,7 @@ from naic.train.config import check, model_config
 from naic.train.settings import Settings
 
 CONFIG, VOCABULARY = "config.toml", "vocab.json"  # the settings are written last
+PIXELS = "pixels"  # the backbone that leaves the seeing to the model
 
 
 @dataclass(frozen=True)
@@ -68,6 +72,7 @@ class Materials:
             backbone=str(self.store.index["backbone"]),
             model=self.config,
             pixels=int(self.store.index["pixels"]),
+            digest="" if _has_eyes(self.config) else str(self.store.index.get("weights", "")),
         )
 
     def sign(self) -> DataSignature:
@@ -82,11 +87,13 @@ def find_materials(settings: Settings, captioners: Mapping[str, Family]) -> Mate
     store = FeatureStore(settings.data.features)
     known = Counter(record.split for record in store.records)
     refuse_unknown((*settings.data.train, *settings.data.validation), known)
-    begun = None if settings.start is None else _start(settings.start, store, captioners)
+    begun = None if settings.start is None else load_model(settings.start, captioners)
     if begun is not None and type(begun.settings.model) is captioners[settings.captioner].config:
-        sizes = {**asdict(begun.settings.model), **settings.model}
+        sizes = {**_sizes(begun, store), **settings.model}
         settings = replace(settings, model=sizes)
     config = model_config(settings, captioners)
+    if begun is not None:
+        _check_start(settings, begun, store, config)
     settings = replace(settings, model=asdict(config))
     pseudo = tuple(PseudoStore(folder) for folder in settings.data.pseudo)
     known_words = _teacher_words(settings, pseudo) if begun is None else begun.vocabulary
@@ -97,9 +104,11 @@ def find_materials(settings: Settings, captioners: Mapping[str, Family]) -> Mate
     model = family.build(config, store.dim, len(vocabulary))
     start = ""
     if begun is not None:
-        taken = take_weights(model, begun.model.state_dict())
+        taken = take_weights(model, _first_weights(begun, config))
         _check_taken(settings, taken)
         start = taken.describe()
+    elif isinstance(config, TransformerConfig) and config.eyes:
+        take_weights(model, pretrained_eyes(config.eyes))
     length: int = model.length  # type: ignore[assignment]
     further = [FeatureStore(folder) for folder in settings.data.unlabelled]
     images = JoinedStore([store, *further]) if further else store
@@ -123,12 +132,46 @@ def find_materials(settings: Settings, captioners: Mapping[str, Family]) -> Mate
     )
 
 
-def _start(folder: Path, store: FeatureStore, captioners: Mapping[str, Family]) -> LoadedModel:
-    begun = load_model(folder, captioners)
-    if begun.settings.features != store.dim:
-        why = f"it takes features of size {begun.settings.features}, the store has {store.dim}"
+def _has_eyes(config: object) -> bool:
+    return isinstance(config, TransformerConfig) and bool(config.eyes)
+
+
+def _sizes(begun: LoadedModel, store: FeatureStore) -> dict[str, Any]:
+    """The start model's sizes; its eyes only where there are pixels to look at."""
+    sizes = asdict(begun.settings.model)
+    if _has_eyes(begun.settings.model) and store.index["backbone"] != PIXELS:
+        sizes["eyes"] = ""
+    return sizes
+
+
+def _check_start(
+    settings: Settings, begun: LoadedModel, store: FeatureStore, config: object
+) -> None:
+    """Refuse a start model that learnt from features of another kind."""
+    own = begun.settings
+    seeing = _has_eyes(own.model)
+    reads = GRID_CHANNELS if seeing else own.features
+    given = GRID_CHANNELS if _has_eyes(config) else store.dim
+    if reads != given:
+        why = f"it takes features of size {reads}, the store has {given}"
         raise ConfigError("start", why, "Prepare the features with the start model's backbone.")
-    return begun
+    if settings.stage not in ("scst", "cmal") or _has_eyes(config):
+        return
+    eyes = eyes_digest(tensors_of_eyes(begun.model.state_dict())) if seeing else own.digest
+    here = store.index.get("weights", "")
+    if eyes and here and eyes != here:
+        why = "the store's features come from a backbone with other weights than its own did"
+        raise ConfigError("start", why, "Prepare the features with the start model's backbone.")
+
+
+def _first_weights(begun: LoadedModel, config: object) -> dict[str, Tensor]:
+    """The start model's; eyes that it does not have are the package's."""
+    weights = begun.model.state_dict()
+    if not (isinstance(config, TransformerConfig) and config.eyes):
+        return without_eyes(weights)
+    return (
+        weights if _has_eyes(begun.settings.model) else {**weights, **pretrained_eyes(config.eyes)}
+    )
 
 
 def _teacher_words(settings: Settings, pseudo: Sequence[PseudoStore]) -> Vocabulary | None:

@@ -1,0 +1,61 @@
+"""No network at all: a picture's pixels as they are, cell by cell (`--backbone pixels`).
+
+A store of pixels is for a model that has eyes of its own and learns to see (`captioners.seeing`).
+The cells are those of an EfficientNet's grid, so the store has the shape of one of features.
+"""
+
+import hashlib
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+CELL = 32  # pixels a side of a cell, as many as an EfficientNet makes one region of
+COLOURS = 3
+VERSION = "naic pixels 1"  # another layout needs another version: stores are told apart by it
+DIGEST = hashlib.sha256(VERSION.encode()).hexdigest()
+
+
+class Patches(nn.Module):
+    """Pictures cut into cells of 32 x 32 pixels, row by row."""
+
+    def forward(self, pixels: Tensor) -> Tensor:
+        """uint8 (B, P, P, 3) -> uint8 (B, (P/32)², 3072)."""
+        count, size = pixels.shape[:2]
+        side = size // CELL
+        if size % CELL:
+            raise ValueError(f"a side is no multiple of {CELL}")
+        cells = pixels.reshape(count, side, CELL, side, CELL, COLOURS)  # (B, h, C, w, C, 3)
+        return cells.transpose(2, 3).reshape(count, side * side, CELL * CELL * COLOURS)
+
+
+def put_together(patches: Tensor) -> Tensor:
+    """uint8 (B, R, 3072) -> uint8 (B, P, P, 3): the picture again."""
+    count, regions = patches.shape[:2]
+    side = math.isqrt(regions)
+    cells = patches.reshape(count, side, side, CELL, CELL, COLOURS)  # (B, h, w, C, C, 3)
+    return cells.transpose(2, 3).reshape(count, side * CELL, side * CELL, COLOURS)
+
+
+def vary(pixels: Tensor, least: float = 0.75) -> Tensor:
+    """Other pictures of the same things, by chance: mirrored or not, and a part of them enlarged.
+
+    uint8 (B, P, P, 3) -> float32 (B, P, P, 3). The part has from `least` to all of each side. Words
+    for left and right are rare in captions of photos, so that mirrors do more good than harm.
+    """
+    count, device = len(pixels), pixels.device
+    size = least + (1 - least) * torch.rand(count, 2, device=device)  # (B, 2): width, height
+    centre = (1 - size) * (2 * torch.rand(count, 2, device=device) - 1)
+    mirror = torch.where(torch.rand(count, device=device) < 0.5, -1.0, 1.0)
+    zero = torch.zeros_like(mirror)
+    across = torch.stack((size[:, 0] * mirror, zero, centre[:, 0]), dim=1)
+    down = torch.stack((zero, size[:, 1], centre[:, 1]), dim=1)
+    places = F.affine_grid(
+        torch.stack((across, down), dim=1),  # (B, 2, 3)
+        [count, COLOURS, *pixels.shape[1:3]],
+        align_corners=False,
+    )
+    pictures = pixels.permute(0, 3, 1, 2).float()  # (B, 3, P, P)
+    varied = F.grid_sample(pictures, places, padding_mode="border", align_corners=False)
+    return varied.permute(0, 2, 3, 1)

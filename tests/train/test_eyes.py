@@ -1,0 +1,134 @@
+"""A run whose model learns to see, and the runs before and after it."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from naic.backbones import load_backbone
+from naic.backbones.patches import Patches
+from naic.captioners.folder import load_model, read_weights
+from naic.captioners.seeing import pretrained_eyes
+from naic.config import structure
+from naic.data.features import FeatureStore
+from naic.data.records import Record
+from naic.data.storewriter import ShardRows, StoreWriter
+from naic.errors import ConfigError
+from naic.train.loop import train
+from naic.train.settings import Settings
+from tests.data.stores import NoImage
+from tests.train.runs import COMMAND, MODEL, captions_of
+
+EYES = "efficientnet-lite2"
+IMAGES, SIZE = 12, 64
+QUIET = {"log_every": 1, "validate_every": 1.0, "save_every": 1.0}
+
+
+def make_store(folder: Path, weights: Path | None = None, *, pixels: bool = False) -> FeatureStore:
+    """The same pictures as pixels, or as features of the package's eyes or a model's."""
+    random = np.random.default_rng(0)
+    pictures = random.integers(0, 256, (IMAGES, SIZE, SIZE, 3), np.uint8)
+    if pixels:
+        found = Patches()(torch.from_numpy(pictures)).numpy()
+        seen: dict[str, Any] = {"backbone": "pixels", "weights": "p", "dtype": "uint8"}
+    else:
+        backbone = load_backbone(EYES, pixels=SIZE, weights=weights, device="cpu")
+        found = backbone(torch.from_numpy(pictures)).half().numpy()
+        seen = {"backbone": EYES, "weights": backbone.digest, "dtype": "float16"}
+    records = [
+        Record(str(i), NoImage(), captions_of(i), "train" if i < 8 else "val")
+        for i in range(IMAGES)
+    ]
+    regions, dim = found.shape[1:]
+    folder.mkdir()
+    settings = {**seen, "pixels": SIZE, "regions": regions, "dim": dim}
+    writer = StoreWriter(folder, records, settings, IMAGES)
+    writer.write(0, ShardRows(list(range(IMAGES)), [regions] * IMAGES, found.reshape(-1, dim)), [])
+    return writer.finish()
+
+
+def run(out: Path, features: Path, **more: Any) -> Path:
+    table = {
+        "stage": "teacher_xe",
+        "captioner": "causal",
+        "out": str(out),
+        "data": {"features": str(features), "more_than": 0},
+        "run": {"epochs": 1, "batch": 4, **QUIET},
+        "engine": {"device": "cpu"},
+        **more,
+    }
+    train(structure(table, Settings, "test"), command=COMMAND)
+    return out / "best"
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A first teacher on the package's features, and one that learnt to see after it."""
+    home = tmp_path_factory.mktemp("eyes")
+    make_store(home / "features")
+    make_store(home / "pixels", pixels=True)
+    first = run(home / "first", home / "features", model=MODEL)
+    seeing = {"start": str(first), "model": {"eyes": EYES}}
+    run(home / "seeing", home / "pixels", **seeing, schedule={"learning_rate": 1e-3})
+    return home
+
+
+def weights(home: Path, name: str) -> dict[str, torch.Tensor]:
+    return load_model(home / name).model.state_dict()
+
+
+def test_the_eyes_are_trained(home: Path) -> None:
+    latest = max((home / "seeing" / "checkpoints").iterdir())
+    trained = read_weights(latest / "model.safetensors")
+    package = pretrained_eyes(EYES)
+    assert all(not torch.equal(trained[name], package[name]) for name in package)
+
+
+def test_a_teacher_goes_on_with_the_features_of_its_eyes(home: Path, tmp_path: Path) -> None:
+    make_store(tmp_path / "features", home / "seeing" / "best")
+    best = run(tmp_path / "next", tmp_path / "features", start=str(home / "seeing" / "best"))
+    loaded = load_model(best)
+    assert loaded.settings.model.eyes == ""
+    assert loaded.settings.digest == FeatureStore(tmp_path / "features").index["weights"]
+    assert not any(name.startswith("eyes.") for name in loaded.model.state_dict())
+
+
+def test_rewards_want_the_features_that_were_learnt(home: Path, tmp_path: Path) -> None:
+    """A teacher whose features came from other eyes would have to learn to read again."""
+    make_store(tmp_path / "features", home / "seeing" / "best")
+    first = load_model(home / "first" / "best").settings
+    assert first.digest == FeatureStore(home / "features").index["weights"]
+    with pytest.raises(ConfigError, match="other weights"):
+        run(tmp_path / "scst", tmp_path / "features", stage="scst", start=str(home / "first/best"))
+
+
+def test_a_run_from_scratch_begins_with_the_package_eyes(home: Path, tmp_path: Path) -> None:
+    small = {**MODEL, "eyes": EYES}
+    run(
+        tmp_path / "scratch",
+        home / "pixels",
+        model=small,
+        schedule={"learning_rate": 1e-12},
+        run={"epochs": 0.5, "batch": 4, **QUIET},
+    )
+    trained = weights(tmp_path, "scratch/best")
+    for name, tensor in pretrained_eyes(EYES).items():
+        torch.testing.assert_close(trained[name], tensor, atol=1e-6, rtol=0)
+
+
+def test_eyes_need_pixels(home: Path, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="eyes need the pixels"):
+        run(tmp_path / "no", home / "features", model={**MODEL, "eyes": EYES})
+
+
+@pytest.mark.gpu
+def test_eyes_learn_in_a_graph(home: Path, tmp_path: Path) -> None:
+    fast = {"device": "cuda", "precision": "bfloat16", "compile": True, "graph": True}
+    start = str(home / "first" / "best")
+    run(tmp_path / "fast", home / "pixels", start=start, model={"eyes": EYES}, engine=fast)
+    latest = max((tmp_path / "fast" / "checkpoints").iterdir())
+    trained, package = read_weights(latest / "model.safetensors"), pretrained_eyes(EYES)
+    assert all(not torch.equal(trained[name], package[name]) for name in package)
+    assert all(bool(tensor.isfinite().all()) for tensor in trained.values())
