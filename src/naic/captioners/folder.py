@@ -1,6 +1,6 @@
 """A model folder: all that it takes to run a captioner, and nothing in it that is code.
 
-    model.safetensors    the weights
+    model.safetensors    the weights, whole or packed into a few bits each (`packing.py`)
     config.toml          which captioner, for features of which size, and its settings
     vocab.json           the words it can say
     README.md            the model card, for people
@@ -23,6 +23,7 @@ from safetensors.torch import load
 from torch import Tensor, nn
 
 from naic.captioners.families import CAPTIONERS, Family
+from naic.captioners.packing import unpack
 from naic.config import read_toml, structure, to_toml
 from naic.errors import CheckpointError, ConfigError
 from naic.files import whole_folder
@@ -55,6 +56,7 @@ class ModelSettings:
         backbone: what the features came from, in words.
         model: the family's own settings: a dataclass of the type that the family names.
         pixels: the pictures' size a side when the features were made; None: not known.
+        digest: SHA-256 of the backbone's weights; empty: not known, or the model has its own eyes.
     """
 
     captioner: str
@@ -63,6 +65,7 @@ class ModelSettings:
     backbone: str
     model: Any
     pixels: int | None = None
+    digest: str = ""
 
 
 class LoadedModel(NamedTuple):
@@ -116,8 +119,9 @@ def load_model(
     if len(vocabulary) != settings.words:
         why = f"has {len(vocabulary)} words, and {CONFIG} tells of {settings.words}"
         raise CheckpointError(str(folder / VOCABULARY), why, "Use the files of one model.")
-    weights = read_weights(folder / WEIGHTS)
-    check_fit(folder / WEIGHTS, weights, _shapes(folder / CONFIG, settings, family))
+    expected = _shapes(folder / CONFIG, settings, family)
+    weights = unpack(folder / WEIGHTS, read_weights(folder / WEIGHTS), expected)
+    check_fit(folder / WEIGHTS, weights, expected)
     model = family.build(settings.model, settings.features, settings.words)
     model.load_state_dict(weights)
     return LoadedModel(model.to(device).eval(), family, settings, vocabulary)
@@ -162,6 +166,17 @@ def write_weights(path: Path, weights: Mapping[str, Tensor]) -> Written:
 
     They go out one by one, so that of weights on a device no more than one is on the host.
     """
+    names, opening = _header(weights)
+    return write_synced(path, _chunks(opening, (weights[name] for name in names)))
+
+
+def weights_bytes(weights: Mapping[str, Tensor]) -> int:
+    """How large the file is that `write_weights` would make."""
+    return len(_header(weights)[1]) + sum(tensor.nbytes for tensor in weights.values())
+
+
+def _header(weights: Mapping[str, Tensor]) -> tuple[list[str], bytes]:
+    """The order of the tensors, and what the file begins with."""
     # The widest numbers first: each tensor then starts at a multiple of the size of its numbers.
     names = sorted(weights, key=lambda name: (-weights[name].element_size(), name))
     header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
@@ -173,8 +188,7 @@ def write_weights(path: Path, weights: Mapping[str, Tensor]) -> Written:
         header[name] = {"dtype": kind, "shape": shape, "data_offsets": [start, end]}
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
-    opening = len(text).to_bytes(8, "little") + text
-    return write_synced(path, _chunks(opening, (weights[name] for name in names)))
+    return names, len(text).to_bytes(8, "little") + text
 
 
 def _chunks(opening: bytes, tensors: Iterable[Tensor]) -> Iterator[bytes | memoryview]:

@@ -1,0 +1,222 @@
+"""Weights in a few bits each, so that a model fits into a package.
+
+A matrix is cut into groups of inputs of one output. A group has a step, its scale, and each of its
+weights is a whole number of steps: a code of 2 to 12 bits. Vectors (biases, norms) are few and stay
+what they are, as float16. In a file the matrix NAME is two tensors, and their shapes say all that
+it takes to read them:
+
+    NAME/codes     uint8 (bits, bytes): bit b of all codes, one after the other, is row b
+    NAME/scales    float16 (outputs, groups of an output)
+
+The model gets float32 weights back: packing saves room on the disk, not in memory.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from naic.errors import CheckpointError, ConfigError
+
+CODES, SCALES = "/codes", "/scales"
+FEWEST_BITS, MOST_BITS = 2, 12
+# Steps are tried from 0.6 of the one that reaches the largest weight: with few bits it is better
+# to cut off the largest than to be coarse everywhere.
+_SHRINKS = tuple(0.6 + 0.025 * i for i in range(17))
+_CHUNK = 1 << 22  # weights searched at once: what is in the processor's cache is quick
+
+
+@dataclass(frozen=True, slots=True)
+class PackRule:
+    """How many bits a weight gets.
+
+    Attributes:
+        bits: of the layers between the eyes and the words.
+        output_bits: of what stands for words: the output layer, and a causal model's embedding.
+        eyes_bits: of the backbone inside a model.
+        group: the most inputs that share a scale; in the eyes all of an output channel's do.
+    """
+
+    bits: int = 5
+    output_bits: int = 6
+    eyes_bits: int = 10
+    group: int = 64
+
+    def __post_init__(self) -> None:
+        for name, value in (
+            ("bits", self.bits),
+            ("output_bits", self.output_bits),
+            ("eyes_bits", self.eyes_bits),
+        ):
+            if not FEWEST_BITS <= value <= MOST_BITS:
+                why = f"{value} is not from {FEWEST_BITS} to {MOST_BITS}"
+                raise ConfigError(name, why, "Try 5.")
+        if self.group < 1:
+            raise ConfigError("group", f"{self.group} is below 1", "Try 64.")
+
+    def of(self, name: str, weight: Tensor) -> tuple[int, int] | None:
+        """Bits and group of a weight; None: it is a vector, and is not packed."""
+        if weight.dim() < 2 or not weight.is_floating_point() or not weight.numel():
+            return None
+        inputs = prod(weight.shape[1:])
+        if name.startswith("eyes."):
+            return self.eyes_bits, inputs
+        words = name in ("decoder.output.weight", "decoder.embedding.weight")
+        return (self.output_bits if words else self.bits), largest_divisor(inputs, self.group)
+
+
+def largest_divisor(number: int, most: int) -> int:
+    """The largest divisor of `number` that is not above `most`: groups are all of one size."""
+    return next(size for size in range(min(number, most), 0, -1) if number % size == 0)
+
+
+def pack(weights: Mapping[str, Tensor], rule: PackRule) -> dict[str, Tensor]:
+    """The tensors of a packed file.
+
+    Raises:
+        CheckpointError: a weight is no finite number, or too large for float16.
+    """
+    packed: dict[str, Tensor] = {}
+    for name, weight in weights.items():
+        chosen = rule.of(name, weight)
+        if chosen is None:
+            packed[name] = _halve(name, weight)
+        else:
+            bits, group = chosen
+            codes, scales = quantise(weight.detach().float().reshape(-1, group), bits)
+            _check_finite(name, scales)
+            packed[name + CODES] = pack_bits(codes, bits)
+            packed[name + SCALES] = scales.reshape(weight.shape[0], -1)
+    return packed
+
+
+def unpack(
+    path: Path, tensors: Mapping[str, Tensor], expected: Mapping[str, Tensor]
+) -> dict[str, Tensor]:
+    """The weights of a packed file, or of a plain one as they are.
+
+    Nothing is unpacked that is not as large as `expected` asks for: a stranger's file takes no more
+    memory than its model. Tensors that belong to no expected weight are left for the check of names
+    and shapes that every file goes through.
+    """
+    weights = dict(tensors)
+    for name, like in expected.items():
+        codes, scales = tensors.get(name + CODES), tensors.get(name + SCALES)
+        if codes is None or scales is None or name in tensors:
+            continue
+        why = _misfit(codes, scales, like.shape)
+        if why:
+            raise CheckpointError(str(path), f"{name}: {why}", "Use a whole copy of it.")
+        weights[name] = _restore(codes, scales, like.shape)
+        del weights[name + CODES], weights[name + SCALES]
+    return weights
+
+
+def is_packed(tensors: Iterable[str]) -> bool:
+    """Whether a file with tensors of these names is a packed one."""
+    return any(name.endswith(CODES) for name in tensors)
+
+
+def _misfit(codes: Tensor, scales: Tensor, shape: torch.Size) -> str:
+    """Why these cannot be the codes and scales of a weight of this shape; empty: they can."""
+    count, outputs = prod(shape), shape[0] if shape else 0
+    inputs = count // outputs if outputs else 0
+    bits = codes.shape[0] if codes.dim() == 2 else 0
+    if codes.dtype != torch.uint8 or not FEWEST_BITS <= bits <= MOST_BITS:
+        return f"its codes are {codes.dtype} {tuple(codes.shape)}, not 2 to 12 rows of bits"
+    if codes.shape[1] != -(-count // 8):
+        return f"it has codes of about {codes.shape[1] * 8:,} weights, and {count:,} are needed"
+    if scales.dtype != torch.float16 or scales.dim() != 2 or scales.shape[0] != outputs:
+        return f"its scales are {scales.dtype} {tuple(scales.shape)}, not some for each output"
+    if not inputs or not scales.shape[1] or inputs % scales.shape[1]:
+        return f"its {inputs} inputs cannot be cut into {scales.shape[1]} groups"
+    if not scales.isfinite().all():
+        return "its scales are no finite numbers"
+    return ""
+
+
+def _restore(codes: Tensor, scales: Tensor, shape: torch.Size) -> Tensor:
+    whole = unpack_bits(codes, prod(shape)).reshape(scales.numel(), -1)
+    return dequantise(whole, scales.reshape(-1), codes.shape[0]).reshape(shape)
+
+
+def quantise(groups: Tensor, bits: int) -> tuple[Tensor, Tensor]:
+    """Codes int16 (K, G) and scales float16 (K,) of groups of weights float32 (K, G).
+
+    A weight is about scale · (code - 2^(bits-1)). There is one more code below zero than above it,
+    so a scale has a sign: the side that reaches farther gets the extra code. Of the steps that are
+    tried, each group keeps the one with the least squared error.
+    """
+    rows = max(1, _CHUNK // groups.shape[1])
+    found = [_search(groups[i : i + rows], bits) for i in range(0, len(groups), rows)]
+    codes, scales = zip(*found, strict=True)
+    return torch.cat(codes), torch.cat(scales)
+
+
+def _search(groups: Tensor, bits: int) -> tuple[Tensor, Tensor]:
+    half = 1 << bits - 1
+    low, high = (-groups.amin(1)).clamp(min=0), groups.amax(1).clamp(min=0)
+    turned = high > low  # the positive side reaches farther
+    far, near = torch.where(turned, high, low), torch.where(turned, low, high)
+    sign = torch.where(turned, -1.0, 1.0)
+    scales = (sign * far / (half - 1)).half()  # what does without the extra code
+    least = _squared_error(groups, scales, bits)
+    widest = sign * torch.maximum(far / half, near / (half - 1))
+    for shrink in _SHRINKS:
+        tried = (widest * shrink).half()
+        error = _squared_error(groups, tried, bits)
+        better = error < least
+        least = torch.where(better, error, least)
+        scales = torch.where(better, tried, scales)
+    return encode(groups, scales, bits), scales
+
+
+def _squared_error(groups: Tensor, scales: Tensor, bits: int) -> Tensor:
+    return (dequantise(encode(groups, scales, bits), scales, bits) - groups).square_().sum(1)
+
+
+def encode(groups: Tensor, scales: Tensor, bits: int) -> Tensor:
+    """The nearest codes (K, G), int16, of weights (K, G) by these scales (K,)."""
+    half = 1 << bits - 1
+    inverse = torch.where(scales == 0, 0.0, 1 / scales.float())  # all zeros, or too small to count
+    steps = (groups * inverse[:, None]).round_().clamp_(-half, half - 1)
+    return steps.add_(half).to(torch.int16)
+
+
+def dequantise(codes: Tensor, scales: Tensor, bits: int) -> Tensor:
+    """Weights float32 (K, G) of codes (K, G) and scales (K,)."""
+    return codes.float().sub_(1 << bits - 1).mul_(scales.float()[:, None])
+
+
+def pack_bits(codes: Tensor, bits: int) -> Tensor:
+    """uint8 (bits, ⌈n/8⌉): the lowest bit of all n codes first, then the next."""
+    flat = codes.reshape(-1).numpy()
+    rows = [np.packbits(flat >> bit & 1) for bit in range(bits)]
+    return torch.from_numpy(np.stack(rows))
+
+
+def unpack_bits(packed: Tensor, count: int) -> Tensor:
+    """The `count` codes that `pack_bits` was given; uint8 where it will do, to save time."""
+    codes = torch.zeros(count, dtype=torch.uint8 if len(packed) <= 8 else torch.int16)
+    for bit, row in enumerate(packed.numpy()):
+        ones = torch.from_numpy(np.unpackbits(row, count=count))
+        codes |= ones.to(codes.dtype) << bit
+    return codes
+
+
+def _halve(name: str, vector: Tensor) -> Tensor:
+    if not vector.is_floating_point():
+        return vector
+    halved = vector.detach().half()
+    _check_finite(name, halved)
+    return halved
+
+
+def _check_finite(name: str, tensor: Tensor) -> None:
+    if not tensor.isfinite().all():
+        why = "it has numbers that are not finite, or are beyond float16"
+        raise CheckpointError(name, why, "Use the model of an earlier step.")

@@ -1,0 +1,36 @@
+"""`naic pack MODEL --out DIR`."""
+
+from collections.abc import Sequence
+
+import tyro
+
+from naic.tasks.pack import Packed, PackOptions, pack_model
+
+HELP = """Make a trained model small, and give it eyes, so that it can be shipped.
+
+A model that learnt from features gets the backbone that made them; then every weight is kept in a
+few bits. The packed model takes pictures and is loaded like any other. Keep MODEL: what is packed
+cannot be packed anew with more bits, and is not what to train on."""
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Parse, work, report."""
+    options: PackOptions = tyro.cli(
+        PackOptions, prog="naic pack", description=HELP, args=list(arguments)
+    )
+    _print_packed(pack_model(options))
+    if options.dry_run:
+        print("Nothing was written (--dry-run).")
+    else:
+        print(f"model:    {options.out}")
+    return 0
+
+
+def _print_packed(done: Packed) -> None:
+    for part in done.parts:
+        print(
+            f"{part.name + ':':<9} {part.weights:>11,} weights in {part.bytes:>11,} bytes, "
+            f"off by {part.error:.2%}"
+        )
+    print(f"eyes are: {done.eyes}")
+    print(f"size:     {done.bytes:,} bytes in all; the weights took {done.plain_bytes:,}")

@@ -1,0 +1,194 @@
+"""`naic pack`: a trained model in, one that sees and is small out."""
+
+import math
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from naic import __version__
+from naic.config import to_toml
+from naic.errors import CheckpointError, ConfigError
+from naic.tasks.pack_options import PackOptions
+
+if TYPE_CHECKING:  # torch takes a second to import: not before there is work for it
+    from torch import Tensor
+
+    from naic.captioners.folder import LoadedModel, ModelSettings
+
+_DIGITS = 12
+_ORDER = ("eyes", "encoder", "decoder", "words")
+
+__all__ = ["PackOptions", "Packed", "Part", "pack_model"]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of a packed model.
+
+    Attributes:
+        name: eyes, encoder, decoder, or words: the layers that stand for words.
+        weights: how many numbers it has.
+        bytes: what they take, their scales counted.
+        error: how far they are off: the root of the summed squared errors over that of the weights.
+    """
+
+    name: str
+    weights: int
+    bytes: int
+    error: float
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """A packed model.
+
+    Attributes:
+        parts: what it is made of.
+        plain_bytes: what the weights take unpacked, as float32.
+        bytes: of all files of its folder, to the byte.
+        eyes: where the eyes come from, in words.
+    """
+
+    parts: tuple[Part, ...]
+    plain_bytes: int
+    bytes: int
+    eyes: str
+
+
+def pack_model(options: PackOptions) -> Packed:
+    """Give the model eyes if it has none, pack it, and write it to `options.out`."""
+    from naic.captioners.folder import (
+        CARD,
+        VOCABULARY,
+        WEIGHTS,
+        load_model,
+        read_weights,
+        weights_bytes,
+        write_model,
+    )
+    from naic.captioners.packing import PackRule, is_packed, pack, unpack
+
+    options.check()
+    if os.path.lexists(options.out):
+        raise ConfigError("--out", f"{options.out} is there already", "Choose a new name.")
+    loaded = load_model(options.model)
+    if is_packed(read_weights(options.model / WEIGHTS)):
+        why = "is packed already, and to pack it again would make it worse"
+        raise CheckpointError(str(options.model), why, "Name the model that it was made from.")
+    weights, settings, eyes = _with_eyes(options, loaded)
+    packed = pack(weights, PackRule(options.bits, options.output_bits, options.eyes_bits))
+    parts = _parts(weights, packed, unpack(options.out / WEIGHTS, packed, weights))
+    card = _card(options, options.model / CARD, parts, eyes)
+    plain = sum(tensor.nbytes for tensor in weights.values())
+    texts = (card, to_toml(settings), (options.model / VOCABULARY).read_text(encoding="utf-8"))
+    size = weights_bytes(packed) + sum(len(text.encode()) for text in texts)
+    if not options.dry_run:
+        write_model(options.out, packed, settings, loaded.vocabulary, card)
+    return Packed(parts, plain, size, eyes)
+
+
+def _with_eyes(
+    options: PackOptions, loaded: "LoadedModel"
+) -> tuple[dict[str, "Tensor"], "ModelSettings", str]:
+    """The weights of a model that sees, its settings, and where its eyes come from."""
+    from naic.backbones.efficientnet import VARIANTS
+    from naic.backbones.load import DEFAULT_PIXELS, load_backbone
+    from naic.backbones.patches import CELL
+    from naic.backbones.weights import EYES
+    from naic.captioners.seeing import PATCH
+
+    weights, settings = dict(loaded.model.state_dict()), loaded.settings
+    if settings.model.eyes:
+        if options.eyes is not None:
+            why = f"{options.model} has eyes of its own"
+            raise ConfigError("--eyes", why, "Leave it out.")
+        return weights, settings, "the model's own"
+    name = settings.backbone
+    if name not in VARIANTS:
+        why = f"it learnt from features of {name or 'an unknown backbone'}, which cannot be packed"
+        raise ConfigError(str(options.model), why, f"Such eyes are: {', '.join(VARIANTS)}.")
+    pixels = settings.pixels or DEFAULT_PIXELS
+    if pixels % CELL:
+        why = f"it learnt from pictures of {pixels} pixels a side, and eyes see cells of {CELL}"
+        raise ConfigError(str(options.model), why, f"Train on --pixels {DEFAULT_PIXELS}.")
+    backbone = load_backbone(name, pixels=pixels, weights=options.eyes, device="cpu")
+    if settings.digest and backbone.digest != settings.digest:
+        raise _strange_eyes(options, settings.digest, backbone.digest)
+    seeing = replace(
+        settings,
+        features=PATCH,
+        backbone="pixels",
+        digest="",
+        pixels=pixels,
+        model=replace(settings.model, eyes=name),
+    )
+    source = f"the package's {name}" if options.eyes is None else f"those of {options.eyes}"
+    for key, tensor in backbone.module.state_dict().items():
+        if not key.startswith("classifier."):  # it names ImageNet's classes, which no caption needs
+            weights[EYES + key] = tensor
+    return weights, seeing, source
+
+
+def _strange_eyes(options: PackOptions, learnt: str, given: str) -> ConfigError:
+    who = "the backbone's own weights" if options.eyes is None else str(options.eyes)
+    why = (
+        f"{options.model} learnt from features of other eyes "
+        f"(SHA-256 {learnt[:_DIGITS]}… and not {given[:_DIGITS]}…)"
+    )
+    hint = "Name the model whose eyes made the features: what --weights of `naic prepare` named."
+    return ConfigError("--eyes", f"{who} will not do: {why}", hint)
+
+
+def _parts(
+    weights: "Mapping[str, Tensor]",
+    packed: "Mapping[str, Tensor]",
+    found: "Mapping[str, Tensor]",
+) -> tuple[Part, ...]:
+    """The parts of the model, in the order in which a picture goes through them."""
+    parts = []
+    for part in _ORDER:
+        own = [name for name in weights if _part_of(name) == part]
+        if own:
+            size = sum(t.nbytes for name, t in packed.items() if _part_of(name) == part)
+            off = sum(float((found[name].double() - weights[name]).square().sum()) for name in own)
+            whole = sum(float(weights[name].double().square().sum()) for name in own)
+            count = sum(weights[name].numel() for name in own)
+            parts.append(Part(part, count, size, math.sqrt(off / whole) if whole else 0.0))
+    return tuple(parts)
+
+
+def _part_of(name: str) -> str:
+    if name.startswith(("decoder.output.", "decoder.embedding.")):
+        return "words"
+    return name.partition(".")[0]
+
+
+def _card(options: PackOptions, path: Path, parts: tuple[Part, ...], eyes: str) -> str:
+    """The model's own card, and how it was packed."""
+    own = path.read_text(encoding="utf-8") if path.is_file() else f"# {options.model.name}\n"
+    bits = {"eyes": options.eyes_bits, "words": options.output_bits}
+    rows = [
+        f"| {part.name} | {part.weights:,} | {bits.get(part.name, options.bits)} "
+        f"| {part.bytes:,} | {part.error:.2%} |"
+        for part in parts
+    ]
+    lines = [
+        own.rstrip("\n"),
+        "",
+        "## Packing",
+        "",
+        "```sh",
+        options.command(),
+        "```",
+        "",
+        "The weights are kept in a few bits each and unpacked to float32 when the model is "
+        f"loaded. The model takes pictures; its eyes are {eyes}. Scores above are those before "
+        f"packing, unless they say otherwise. Packed with naic {__version__}.",
+        "",
+        "| part | weights | bits | bytes | off by |",
+        "|---|---|---|---|---|",
+        *rows,
+    ]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,39 @@
+"""Models that nobody trained, with eyes or without, for packing."""
+
+from pathlib import Path
+
+import torch
+
+from naic.captioners.families import CAPTIONERS
+from naic.captioners.folder import ModelSettings, write_model
+from naic.captioners.seeing import PATCH
+from naic.models.config import TransformerConfig
+from naic.text.vocabulary import SPECIAL, Vocabulary
+
+EYES = "efficientnet-lite0"
+VOCABULARY = Vocabulary((*SPECIAL, "a", "circle", "square"))
+CARD = "# A model\n\nIt knows two shapes.\n"
+
+
+def make_model(
+    folder: Path,
+    *,
+    eyes: str = "",
+    backbone: str = EYES,
+    digest: str = "",
+    pixels: int | None = 64,
+    seed: int = 0,
+) -> Path:
+    """A folder of a parallel captioner; its eyes, if any, are as random as the rest."""
+    config = TransformerConfig(
+        width=32, heads=2, encoder_layers=1, decoder_layers=1, hidden=64, eyes=eyes
+    )
+    features = PATCH if eyes else 1280
+    torch.manual_seed(seed)
+    model = CAPTIONERS["parallel"].build(config, features, len(VOCABULARY))
+    backbone = "pixels" if eyes else backbone
+    settings = ModelSettings(
+        "parallel", features, len(VOCABULARY), backbone, config, pixels, digest
+    )
+    write_model(folder, model.state_dict(), settings, VOCABULARY, CARD)
+    return folder
