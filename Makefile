@@ -18,7 +18,8 @@ EXTRAS := train,metrics,serve,onnx,timm,dev
 
 .PHONY: demo test lint check check-slow bench wheel docs clean
 
-demo: $(READY)  ## a short form of the paper's ladder on drawn scenes: teacher, students, captions
+demo: $(READY)  ## captions of real photos, then the paper's ladder in small on drawn scenes
+	$(BIN)/python benchmarks/demo_photos.py
 	rm -rf runs/demo
 	$(BIN)/naic reproduce --preset tiny --quick --fast --out runs/demo
 

@@ -11,12 +11,14 @@ from naic.errors import ConfigError, NaicError
 
 # verb -> (module with a function `run(arguments) -> exit code`, what it does)
 VERBS = {
+    "caption": ("naic.cli.caption", "say what is in pictures"),
     "prepare": ("naic.cli.prepare", "turn a dataset or a folder of pictures into features"),
     "show": ("naic.cli.show", "say what is in a feature store"),
     "train": ("naic.cli.train", "train a captioner on a feature store"),
     "distil": ("naic.cli.distil", "let a teacher caption images for a student to learn from"),
     "reproduce": ("naic.cli.reproduce", "run the paper's ladder, from features to tables"),
     "evaluate": ("naic.cli.evaluate", "score captions against those of people"),
+    "pack": ("naic.cli.pack", "make a trained model small, with eyes of its own"),
     "shapes": ("naic.cli.shapes", "draw the embedded dataset as pictures with captions"),
 }
 

@@ -1,0 +1,1 @@
+"""Runtime: a trained model put to use, from pictures to captions."""

@@ -1,0 +1,91 @@
+"""Pictures that a program hands over: by path, as the bytes of a file, or as pixels in memory.
+
+Apart from the captioner, so that a process that only decodes need not import torch.
+"""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+from PIL import Image
+
+from naic.data.records import ImageSource
+from naic.data.sources import FileImage
+from naic.errors import ImageError
+from naic.images import MAX_PIXELS, open_image
+from naic.images.containers import orientation_of
+from naic.images.converting import to_rgb, upright
+
+Picture: TypeAlias = str | os.PathLike[str] | bytes | Image.Image | npt.NDArray[Any]
+ARRAYS = "Give uint8 values 0 to 255 of shape (height, width), (…, 3) for RGB or (…, 4) for RGBA."
+
+
+@dataclass(frozen=True, slots=True)
+class BytesImage:
+    """The bytes of a picture file."""
+
+    data: bytes
+    name: str
+
+    def load(self, at_least: int | None = None) -> Image.Image:
+        """The picture, upright and RGB; raises ImageError."""
+        return open_image(self.data, name=self.name, at_least=at_least)
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryImage:
+    """A picture that is decoded already: all its pixels are used, and it is left as it is."""
+
+    picture: Image.Image
+    name: str
+
+    def load(self, at_least: int | None = None) -> Image.Image:
+        """The picture, upright and RGB; raises ImageError."""
+        info = self.picture.info
+        try:
+            rgb = to_rgb(self.picture.copy(), info.get("icc_profile"))
+        except (ValueError, OSError) as error:
+            why = f"its pixels, of mode {self.picture.mode}, cannot be made RGB ({error})"
+            raise ImageError(self.name, why, "Convert it to RGB first.") from error
+        return upright(rgb, orientation_of(info.get("exif", b"")))
+
+
+def as_source(picture: object, number: int) -> ImageSource:
+    """The picture as something that can be loaded; `number`, from 1 on, names one without a path.
+
+    Raises:
+        ImageError: an object that is no picture. What is wrong with a file shows when it is loaded.
+    """
+    name = f"picture {number}"
+    if isinstance(picture, str | os.PathLike):
+        return FileImage(Path(picture))
+    if isinstance(picture, bytes):
+        return BytesImage(picture, name)
+    if isinstance(picture, np.ndarray):
+        picture = _from_array(picture, name)
+    if not isinstance(picture, Image.Image):
+        why = f"{type(picture).__name__} is no picture"
+        raise ImageError(name, why, "Give a path, bytes, a Pillow image or an array.")
+    width, height = picture.size
+    if not 0 < width * height <= MAX_PIXELS:
+        why = f"it has {width} × {height} pixels, and 1 to {MAX_PIXELS:,} in all can be used"
+        raise ImageError(name, why, "Scale it down first." if width * height else ARRAYS)
+    try:
+        picture.load()  # here: if it is given twice, two threads would read its file at once
+    except Exception as error:  # Pillow's decoders raise nearly anything on damaged data
+        why = f"Pillow cannot decode it ({error})"
+        raise ImageError(name, why, "Give the path of the file instead.") from error
+    return MemoryImage(picture, name)
+
+
+def _from_array(array: npt.NDArray[Any], name: str) -> Image.Image:
+    """A picture of the array's values; kinds of which the meaning must be guessed are refused."""
+    shape = array.shape
+    if array.dtype != np.uint8 or not (len(shape) == 2 or (len(shape) == 3 and shape[2] in (3, 4))):
+        raise ImageError(name, f"an array of {array.dtype} {shape} is no picture", ARRAYS)
+    if 0 in shape:
+        raise ImageError(name, f"an array of shape {shape} has no pixels", ARRAYS)
+    return Image.fromarray(array)

