@@ -2,13 +2,15 @@
 
 python benchmarks/ladder_files.py runs/tiny --out docs/results/tiny
 
-Tables, run.json and a few captions with their pictures are copied as they are. What the runs
+Tables, run.json (without the folders of the machine) and a few captions are copied. What the runs
 validated along the way becomes curves.json, and the figures are drawn from all of that. The weights
-are not needed, so that a run made elsewhere can leave them there.
+are not needed, so that a run made elsewhere can leave them there. Pictures that we did not draw,
+and what people said of them, are not ours to copy.
 """
 
 import argparse
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -54,6 +56,24 @@ def draw(folder: Path, tables: dict[str, Any], curves: Curves) -> None:
         write_figure(figures / f"baselines-{start}.svg", svg)
 
 
+def without_folders(text: str) -> str:
+    """Absolute paths cut to their last part: where things lie on one machine tells nobody else."""
+    return re.sub(r"""(?<![\w.~-])/(?:[^\s"'/]+/)*([^\s"'/]+)""", r"\1", text)
+
+
+def copy_examples(run: Path, out: Path) -> None:
+    """A few pictures with their captions, as far as they are ours."""
+    examples = json.loads((run / "captions.json").read_text())[:EXAMPLES]
+    for example in examples:
+        if example["picture"].startswith("pictures/"):  # drawn by us
+            (out / example["picture"]).parent.mkdir(exist_ok=True)
+            shutil.copyfile(run / example["picture"], out / example["picture"])
+        else:
+            example["picture"] = ""
+            del example["captions"]["people"]
+    (out / "captions.json").write_text(json.dumps(examples, indent=1) + "\n")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("run", type=Path)
@@ -61,14 +81,12 @@ def main() -> None:
     options = parser.parse_args()
     run, out = options.run, options.out
     out.mkdir(parents=True, exist_ok=True)
-    for path in [run / "run.json", *run.glob("table*.json")]:
+    for path in run.glob("table*.json"):
         shutil.copyfile(path, out / path.name)
+    text = without_folders((run / "run.json").read_text())
+    (out / "run.json").write_text(text)
     if (run / "captions.json").exists():
-        examples = json.loads((run / "captions.json").read_text())[:EXAMPLES]
-        (out / "captions.json").write_text(json.dumps(examples, indent=1) + "\n")
-        for example in examples:
-            (out / example["picture"]).parent.mkdir(exist_ok=True)
-            shutil.copyfile(run / example["picture"], out / example["picture"])
+        copy_examples(run, out)
     tables = {path.stem: json.loads(path.read_text()) for path in run.glob("table*.json")}
     stages = sorted({row["stage"] for rows in tables.values() for row in rows})
     curves = curves_of(run, stages)

@@ -10,6 +10,8 @@ import statistics
 from pathlib import Path
 from typing import Any
 
+import coco_page  # type: ignore[import-not-found]
+
 from naic.tasks.charts import Bar, bars
 from naic.tasks.reproduce.gallery import mark
 from naic.tasks.reproduce.tables import TITLES, markdown
@@ -29,6 +31,8 @@ FIGURES = {
     "ladder": ("ladder", "latency"),
     "baselines": ("baselines-scratch", "baselines-weight-init"),
 }
+ORDER = (("NAIC-base", "+KD"), ("+KD", "+CMAL"), ("+CMAL", "+unlabelled"))
+COCO = "coco"  # the preset
 SHARE, REPEATS = 0.97, 0.01  # of the teacher's CIDEr; of the captions: what we set ourselves
 
 
@@ -41,9 +45,13 @@ def ladder(name: str) -> str:
         for table, file in FILES.items()
         if (folder / f"{file}.json").exists()
     }
-    parts = [_head(run), _expected(tables)]
+    coco = _Coco(folder, run, tables["ladder"]) if run["preset"] == COCO else None
+    parts = [_head(run), *(coco.head() if coco else ())]
+    parts.append(_expected(tables, coco.targets() if coco else None))
     for table, rows in tables.items():
         parts.append(_table(name, table, rows))
+        if coco and table == "ladder":
+            parts += coco.after_the_ladder()
         if table == "baselines":
             parts.append(_speeds(rows, _read(folder / "curves.json")))
     if (folder / VARIANCE).exists():
@@ -54,13 +62,40 @@ def ladder(name: str) -> str:
     return "\n".join(parts)
 
 
+class _Coco:
+    """The parts of the page that are there on MSCOCO alone."""
+
+    def __init__(self, folder: Path, run: dict[str, Any], rows: list[dict[str, Any]]) -> None:
+        self._run, self._rows = run, rows
+        self._shipped, self._before = (
+            _read(folder / name) if (folder / name).exists() else None
+            for name in ("shipped.json", "before.json")
+        )
+        self._best = coco_page.best_student(rows, _read(folder / "curves.json"))
+
+    def head(self) -> list[str]:
+        calls = [] if self._before is None else [coco_page.before(self._before)]
+        return [coco_page.about(self._run), *calls]
+
+    def targets(self) -> list[Claim]:
+        rows = _by_system(self._rows)
+        order = [_order(rows, *pair) for pair in ORDER[:2] if {*pair} <= rows.keys()]
+        people = self._run["people"]
+        return order + list(coco_page.targets(self._rows, self._best, people, self._shipped))
+
+    def after_the_ladder(self) -> list[str]:
+        ships = [] if self._shipped is None else [coco_page.ship(self._shipped, self._best)]
+        return [coco_page.intervals(self._rows, self._shipped), *ships, coco_page.SERVER]
+
+
 def _read(path: Path) -> Any:  # noqa: ANN401
     return json.loads(path.read_text(encoding="utf-8"))
 
 
 def _head(run: dict[str, Any]) -> str:
     commands = "\n".join(
-        f"| `{call['command']}` | {_minutes(call['seconds'])} |" for call in run["calls"]
+        f"| `{call['command']}`{_where(call)} | {_minutes(call['seconds'])} |"
+        for call in run["calls"]
     )
     seen = run["latency"]
     return f"""# The ladder: {run["preset"]}
@@ -78,19 +113,24 @@ written by then is here.
 """
 
 
+def _where(call: dict[str, Any]) -> str:
+    """Of a call that scored on another machine than the stages ran on."""
+    return f", on {call['machine']}" if "machine" in call else ""
+
+
 def _minutes(seconds: float | None) -> str:
     return "cut off" if seconds is None else f"{seconds / 60:.1f} min"
 
 
-def _expected(tables: dict[str, list[dict[str, Any]]]) -> str:
+def _expected(tables: dict[str, list[dict[str, Any]]], targets: list[Claim] | None) -> str:
     """What the paper lets us expect, and what came out: whatever it is."""
-    claims = _ladder_claims(_by_system(tables["ladder"]))
+    claims = _ladder_claims(_by_system(tables["ladder"])) if targets is None else targets
     if "baselines" in tables:
         claims += _baseline_claims(_by_system(tables["baselines"]))
     rows = "\n".join(f"| {claim} | {values} | {verdict} |" for claim, values, verdict in claims)
     return f"""## What was expected, and what came out
 
-| from the paper | CIDEr | holds |
+| {"from the paper | CIDEr" if targets is None else "set beforehand | CIDEr, or %"} | holds |
 |---|---|---|
 {rows}
 """
@@ -101,11 +141,7 @@ def _by_system(rows: list[dict[str, Any]]) -> Rows:
 
 
 def _ladder_claims(rows: Rows) -> list[Claim]:
-    claims = [
-        _order(rows, *pair)
-        for pair in (("NAIC-base", "+KD"), ("+KD", "+CMAL"), ("+CMAL", "+unlabelled"))
-        if {*pair} <= rows.keys()
-    ]
+    claims = [_order(rows, *pair) for pair in ORDER if {*pair} <= rows.keys()]
     if {"AIC beam 3", "+CMAL"} <= rows.keys():
         share = rows["+CMAL"]["CIDEr"] / rows["AIC beam 3"]["CIDEr"]
         what = f"+CMAL has {SHARE:.0%} of the teacher's CIDEr or more"

@@ -15,11 +15,13 @@ from naic.tasks.evaluate import Evaluation, evaluate
 from naic.tasks.evaluate_options import EvaluateOptions
 from naic.tasks.evaluation_report import write_reports
 from naic.tasks.evaluation_signature import signature_line
+from naic.tasks.looks import log_look
 
 HELP = """Score captions against those of people, as the public COCO evaluation does.
 
 RESULTS.json is what COCO's server takes: [{"image_id": 42, "caption": "a dog on a sofa"}, ...].
 BLEU, ROUGE-L and CIDEr need nothing else; METEOR and SPICE need Java and the extra naic[metrics].
+A look at the split test is logged before it is shown.
 Exit code 3 means: done, but a metric failed or bad rows of the dataset were left out."""
 
 HABITS = {
@@ -38,8 +40,12 @@ def run(arguments: Sequence[str]) -> int:
         EvaluateOptions, prog="naic evaluate", description=HELP, args=list(arguments)
     )
     evaluation = evaluate(options, _report)
+    log = log_look(evaluation, options)  # first: nobody shall see what is not in it
     try:
-        return _print(evaluation, options)
+        code = _print(evaluation, options)
+        if log is not None:
+            print(f"logged:    {log}")
+        return code
     finally:  # what was computed is not lost to whoever closed the pipe we print to
         write_reports(evaluation, options)
 

@@ -28,6 +28,7 @@ Features, the teacher (XE, then SCST), its captions, and the students: NAIC-base
 +CMAL, +unlabelled. DIR gets a folder for each stage, table1.json, .md and .csv, figures/ as SVG,
 captions.md and captions.html (captions side by side), and run.json (commands, seconds, machine).
 A run that was cut off goes on with the same command; a finished one only prints its tables.
+`--only-tables --references DATASET` scores captions of a DIR that was made on another machine.
 Exit code 3 means: with --only-tables, some rows are not finished yet."""
 
 WIDTH = 120  # of the widest table, and some

@@ -11,6 +11,7 @@ from naic.data.folders import printable
 from naic.data.readers.detect import CaptionReader
 from naic.data.readers.files import what_is
 from naic.errors import ConfigError
+from naic.tasks.looks import TEST, default_log, names_test
 
 Metric = Literal["Bleu", "METEOR", "ROUGE_L", "CIDEr", "SPICE"]
 # In the order in which papers print them, with the public evaluation's names.
@@ -45,6 +46,9 @@ class EvaluateOptions:
         seed: Which resampled sets.
         scenes_seed: Which scenes, where --references or --df is a number of scenes of shapes.
         skip_bad: Leave bad rows of the dataset out and count them, instead of stopping.
+        log: Where a look at the split test is noted, a line for each scored file; by default
+            docs/results/test-looks.jsonl if the current folder has it, else test-looks.jsonl.
+        why: Why you look at the split test: a note for that log.
     """
 
     results: Annotated[Positional[Path], arg(metavar="RESULTS.json")]
@@ -67,6 +71,8 @@ class EvaluateOptions:
     seed: int = 0
     scenes_seed: int = 0
     skip_bad: bool = False
+    log: Annotated[Path | None, arg(metavar="FILE")] = None
+    why: Annotated[str, arg(metavar="TEXT")] = ""
 
     def check(self) -> None:
         """Refuse what cannot be, before minutes of work."""
@@ -88,7 +94,17 @@ class EvaluateOptions:
         if self.per_image is not None and self.per_image.suffix.lower() not in (".jsonl", ".csv"):
             why = f"the name {printable(self.per_image.name)!r} ends in neither .jsonl nor .csv"
             raise ConfigError("--per-image", why, "Name the file as what it shall be.")
+        self._check_log()
         self._check_outputs()
+
+    def _check_log(self) -> None:
+        """What would not be logged is not asked for; what must be can be."""
+        for option, given in (("--log", self.log is not None), ("--why", bool(self.why))):
+            if given and self.split and not names_test(self.split):
+                why = f"only looks at the split {TEST!r} are logged"
+                raise ConfigError(option, why, f"Leave it out, or score --split {TEST}.")
+        if self.log is None and names_test(self.split):
+            _check_output("--log", default_log())
 
     def _check_numbers(self) -> None:
         if self.bootstrap != 0 and self.bootstrap < FEWEST_RESAMPLES:
@@ -109,7 +125,8 @@ class EvaluateOptions:
         used = [("RESULTS", self.results), ("--references", Path(self.references))]
         used += [("--against", self.against)] if self.against else []
         used += [("--df", Path(self.df))] if self.df else []
-        for option, path in self.outputs:
+        log = [("--log", self.log)] if self.log else []
+        for option, path in [*self.outputs, *log]:
             _check_output(option, path)
             for other, taken in used:
                 if _same(path, taken):

@@ -44,7 +44,7 @@ def test_fewer_tables_of_a_finished_run_take_no_training(
     """And none of its captions is made or scored again."""
     monkeypatch.setattr("naic.train.loop.train", lambda *_, **__: pytest.fail("it trains"))
     monkeypatch.setattr(
-        "naic.tasks.reproduce.scoring.evaluate", lambda *_, **__: pytest.fail("it scores")
+        "naic.tasks.reproduce.judging.evaluate", lambda *_, **__: pytest.fail("it scores")
     )
     table = (whole / "table1.json").read_bytes()
     journal = (whole / "run.json").read_bytes()
@@ -142,7 +142,7 @@ def test_a_run_that_was_cut_off_goes_on(
         return step(self, *arguments)
 
     monkeypatch.setattr(Engine, "step", stopping)
-    monkeypatch.setattr("naic.tasks.reproduce.run.measure_latency", _once_stopped())
+    monkeypatch.setattr("naic.tasks.reproduce.report.measure_latency", _once_stopped())
     stops = 0
     while True:
         try:
@@ -215,17 +215,17 @@ def test_only_tables(preset: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPat
         reproduce(options, Heard().listener)
     part = make_options(preset, tmp_path / "out", quick=True, only_tables=True)
     found = reproduce(part, Heard().listener)
-    assert [row["system"] for row in found.tables["ladder"]] == ["AIC beam 3", "NAIC-base"]
-    assert found.left_out == ["table1: +KD", "table1: +CMAL"]
+    assert [row["system"] for row in found.tables["ladder"]] == ["AIC beam 3", "+KD"]
+    assert found.left_out == ["table1: NAIC-base", "table1: +CMAL"]
     assert "finished" not in read(options.out / "run.json")
     states = {line.name: line.state for line in outlook(options)}
     assert states == {
         "features": "done",
         "teacher-xe": "done",
-        "naic-base": "done",
         "pseudo": "done",
-        "naic-kd": "go on",
-        "naic-cmal": "make",
+        "naic-kd": "done",
+        "naic-cmal": "go on",
+        "naic-base": "make",
     }
 
 

@@ -28,6 +28,7 @@ def load(path: Path) -> ModuleType:
 @pytest.fixture
 def page(whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """The module that makes the page, and the files of a run beside it."""
+    monkeypatch.syspath_prepend(PAGE.parent)
     module = load(PAGE)
     monkeypatch.setattr(sys, "argv", ["x", str(whole), "--out", str(tmp_path / "micro")])
     load(COLLECT).main()

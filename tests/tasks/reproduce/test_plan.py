@@ -22,8 +22,6 @@ def test_the_ladder() -> None:
         "features",
         "teacher-xe",
         "teacher-scst",
-        "naic-base",
-        "naic-init",
         "pseudo",
         "naic-kd",
         "naic-cmal",
@@ -31,13 +29,27 @@ def test_the_ladder() -> None:
         "pseudo-unlabelled",
         "naic-kd-unlabelled",
         "naic-cmal-unlabelled",
+        "naic-init",
+        "naic-base",
     ]
+
+
+def test_the_teacher_before_and_after_scst() -> None:
+    rows = [(row.system, row.stage, row.beam) for row in make_plan().rows("ladder")]
+    assert rows[:4] == [
+        ("AIC XE beam 1", "teacher-xe", 1),
+        ("AIC XE beam 3", "teacher-xe", 3),
+        ("AIC beam 1", "teacher-scst", 1),
+        ("AIC beam 3", "teacher-scst", 3),
+    ]
+    rows = [(row.system, row.stage, row.beam) for row in make_plan(scst=False).rows("ladder")]
+    assert rows[:2] == [("AIC beam 1", "teacher-xe", 1), ("AIC beam 3", "teacher-xe", 3)]
 
 
 def test_a_part_of_the_ladder_takes_a_part_of_the_stages() -> None:
     plan = make_plan(systems=("AIC beam 3", "NAIC-base", "+KD", "+CMAL"), scst=False)
     names = plan.stages(["ladder"])
-    assert names == ["features", "teacher-xe", "naic-base", "pseudo", "naic-kd", "naic-cmal"]
+    assert names == ["features", "teacher-xe", "pseudo", "naic-kd", "naic-cmal", "naic-base"]
     assert plan.jobs["naic-kd"].needs == ("features", "teacher-xe", "pseudo")
 
 

@@ -35,12 +35,12 @@ def test_the_ladder_is_a_list_of_rows(whole: Path) -> None:
         assert 0 <= row["bad_endings"] <= 1
         assert 0 <= row["facts"] <= 1
         assert row["latency_ms"] > 0
-        assert row["paper"]["CIDEr"] > 0.5
+        assert (row["paper"] is None) == row["system"].startswith("AIC XE")
         assert (row["seeds"], row["spread"]) == (1, {})
     times = {row["system"]: row["latency_ms"] for row in rows}
     for row in rows:
         assert row["speedup"] == pytest.approx(times["AIC beam 3"] / row["latency_ms"])
-    assert len({times[name] for name in LADDER[2:]}) == 1
+    assert len({times[name] for name in LADDER[4:]}) == 1
 
 
 def test_scores_are_those_of_the_captions_that_are_kept(whole: Path) -> None:
@@ -59,7 +59,7 @@ def test_scores_are_those_of_the_captions_that_are_kept(whole: Path) -> None:
 
 def test_all_tables_are_there_in_three_forms(whole: Path) -> None:
     systems = {
-        "table1": 7,
+        "table1": 9,
         "table3": 2 * 4,
         "table4": 2,
         "table5": 6,

@@ -11,14 +11,14 @@ from naic.metrics.bootstrap import interval
 from naic.tasks.evaluate_options import NAMES
 from naic.tasks.reproduce.figures import curves_figure, ladder_figure, speed_figure
 from naic.tasks.reproduce.gallery import Example, mark, read_examples, write_pages
-from naic.tasks.reproduce.scoring import Scored, ends
+from naic.tasks.reproduce.judging import Scored, ends
 from naic.tasks.reproduce.tables import add_latency, make_row, markdown
 
 
 def scored(cider: float, meteor: float | None = None, drawn: list[float] | None = None) -> Scored:
     values: dict[str, float | None] = dict.fromkeys(NAMES, 0.5)
     values |= {"CIDEr": cider, "METEOR": meteor, "repeats": 0.25, "bad_endings": 0.0, "facts": None}
-    return Scored(Path("captions/x.json"), values, {"CIDEr": drawn} if drawn else {}, "signed")
+    return Scored(Path("captions/x.json"), values, {"CIDEr": drawn} if drawn else {}, "signed", {})
 
 
 def test_a_row_of_one_seed() -> None:
@@ -83,6 +83,9 @@ def test_a_system_without_a_time_has_no_speedup() -> None:
     assert (rows[0]["latency_ms"], rows[0]["speedup"]) == (2.0, None)
     add_latency(rows, {})
     assert rows[0]["latency_ms"] is None
+    teacher = [make_row("AIC XE beam 1", [scored(1.0)], "ladder")]
+    add_latency(teacher, {"NAIC": 2.0})  # a student's time is not the teacher's
+    assert teacher[0]["latency_ms"] is None
     assert speed_figure(rows) is None
 
 

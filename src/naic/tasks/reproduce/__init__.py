@@ -2,7 +2,8 @@
 
 from naic.tasks.reproduce.options import TABLES, ReproduceOptions
 from naic.tasks.reproduce.preset import find_preset, read_preset
-from naic.tasks.reproduce.run import Outlook, Reproduced, outlook, reproduce
+from naic.tasks.reproduce.report import Reproduced
+from naic.tasks.reproduce.run import Outlook, outlook, reproduce
 from naic.tasks.reproduce.workshop import Listener
 
 __all__ = [

@@ -11,9 +11,10 @@ from dataclasses import asdict, dataclass
 from io import BytesIO
 from pathlib import Path
 
-from naic.data.features import FeatureStore, StoredRecord
+from naic.data.features import StoredRecord
 from naic.data.shapes import draw, make_scene
 from naic.files import remove_temporaries, write_atomically
+from naic.tasks.results_file import plain_id
 
 KEPT = "captions.json"
 _SCENE = re.compile(r"shapes-(\d+)-(\d+)")  # the name that a drawn picture has in a store
@@ -50,28 +51,30 @@ class Example:
 
 
 def gather(
-    store: FeatureStore, rows: Sequence[int], results: Mapping[str, Path], count: int, out: Path
+    records: Sequence[StoredRecord], results: Mapping[str, Path], count: int, out: Path
 ) -> list[Example]:
-    """Examples evenly spaced over `rows`; drawn scenes are put beside the page as PNG.
+    """Examples evenly spaced over the images; drawn scenes are put beside the page as PNG.
 
     Args:
-        store: the images, with what people said of them.
-        rows: those that the results are about.
+        records: the images that the results are about, with what people said of them.
         results: by system, its captions in COCO's results format.
         count: how many examples.
         out: the folder of the page.
     """
-    said = {
-        name: {str(row["image_id"]): row["caption"] for row in json.loads(path.read_bytes())}
-        for name, path in results.items()
-    }
-    chosen = [rows[i * len(rows) // count] for i in range(min(count, len(rows)))]
+    said = {name: _read(path) for name, path in results.items()}
     examples = []
-    for record in (store.records[row] for row in chosen):
+    for i in range(min(count, len(records))):
+        record = records[i * len(records) // count]
         captions = {"people": record.captions[0]}
-        captions |= {name: own[record.id] for name, own in said.items()}
+        plain = plain_id(record.id)  # a dataset may spell it otherwise than the store did
+        captions |= {name: own.get(record.id, own.get(plain, "")) for name, own in said.items()}
         examples.append(Example(record.id, _picture(record, out), captions))
     return examples
+
+
+def _read(results: Path) -> dict[str, str]:
+    """Captions by the ids of their images."""
+    return {str(row["image_id"]): row["caption"] for row in json.loads(results.read_bytes())}
 
 
 def write_pages(out: Path, examples: Sequence[Example], split: str) -> None:

@@ -51,6 +51,30 @@ class Journal:
                 raise ConfigError(str(options.out), why, "Choose another --out.")
         return cls(options.out, earlier)
 
+    @classmethod
+    def returned(cls, preset: Preset, options: ReproduceOptions) -> "Journal":
+        """That of a run that was made on another machine.
+
+        Raises:
+            ConfigError: it is of another preset.
+            StoreError: the folder holds no run.
+        """
+        found = read_journal(options.out)
+        if found is None:
+            why = f"it has no {RUN}, which says what was run elsewhere"
+            raise StoreError(str(options.out), why, "Bring it with the captions.")
+        for name, value in (("preset", preset.name), ("quick", options.quick)):
+            if found.get(name) != value:
+                why = f"{name} was {found.get(name)!r} in this folder, and is {value!r} now"
+                raise ConfigError(str(options.out), why, "Give the options it was made with.")
+        return cls(options.out, found)
+
+    def as_run(self, options: ReproduceOptions) -> ReproduceOptions:
+        """The options with the data that the run was made with, wherever that was."""
+        given = (self.content.get(name) for name in ("features", "unlabelled"))
+        features, unlabelled = (None if path is None else Path(path) for path in given)
+        return replace(options, features=features, unlabelled=unlabelled)
+
     def by_its_name(self, options: ReproduceOptions) -> ReproduceOptions:
         """The options with the folder called as it was when it was begun.
 
@@ -84,6 +108,13 @@ class Journal:
         self.content.pop("finished", None)
         self.content["naic"] = __version__
         self.content["machine"] = machine()
+        self.save()
+
+    def begin_scoring(self, command: str) -> None:
+        """Note a call that only scores; the machine of the run stays that of its stages."""
+        remove_temporaries(self._path.parent, RUN)
+        call = {"command": command, "seconds": None, "machine": machine()}
+        self.content["calls"].append(call)
         self.save()
 
     def stage(self, name: str) -> dict[str, Any]:

@@ -35,7 +35,11 @@ class ReproduceOptions:
         graph: Run each training step as one CUDA graph: small models then learn many times faster.
         fast: Leave out METEOR and SPICE, which need Java and take minutes.
         dry_run: Say which stages are done and which are to be made, and write nothing.
-        only_tables: Train nothing: make the tables of what is finished.
+        only_tables: Train nothing: make the tables of what is finished. METEOR and SPICE that were
+            missing are added where Java is there now.
+        references: With --only-tables: the human captions, for a DIR that came from another
+            machine without its features and weights. Its captions are scored as they are.
+        log: Where looks at a split called test are noted, as `naic evaluate` does.
     """
 
     preset: Annotated[str, arg(metavar="NAME")]
@@ -51,6 +55,8 @@ class ReproduceOptions:
     fast: bool = False
     dry_run: bool = False
     only_tables: bool = False
+    references: Annotated[str | None, arg(metavar="PATH")] = None
+    log: Annotated[Path | None, arg(metavar="FILE")] = None
 
     def check(self) -> None:
         """Refuse what cannot be."""
@@ -58,6 +64,9 @@ class ReproduceOptions:
             raise ConfigError("--seeds", f"{self.seeds} is not from 1 to 100", "Try 1 or 3.")
         if not 1 <= self.jobs <= 1000:
             raise ConfigError("--jobs", f"{self.jobs} is not from 1 to 1000", "Try 2.")
+        if self.references is not None and (self.dry_run or not self.only_tables):
+            why = "it is for tables of captions that were made elsewhere"
+            raise ConfigError("--references", why, "Give it with --only-tables alone.")
         for name in self.chosen:
             if name not in TABLES:
                 others = ", ".join(other for other in TABLES if other != "ladder")

@@ -137,10 +137,14 @@ class Plan:
                 add(other)
             found.setdefault(name)
 
-        for table in tables:
-            for row in self.rows(table):
-                add(row.stage)
+        rows = [row for table in tables for row in self.rows(table)]
+        # The longest way first: what many others wait for is not kept waiting by what none does.
+        for row in sorted(rows, key=lambda row: -self._depth(row.stage)):
+            add(row.stage)
         return list(found)
+
+    def _depth(self, name: str) -> int:
+        return 1 + max((self._depth(other) for other in self.jobs[name].needs), default=0)
 
     def is_shared(self, name: str) -> bool:
         """Whether all seeds share it: only students are trained anew for each."""
@@ -204,6 +208,7 @@ class Plan:
 
     def _ladder(self) -> list[Row]:
         rows = [
+            *self._before_scst(),
             Row("AIC beam 1", self.teacher),
             Row("AIC beam 3", self.teacher, 3),
             Row("NAIC-base", "naic-base"),
@@ -214,6 +219,12 @@ class Plan:
         if self.unlabelled:
             rows.append(Row("+unlabelled", f"naic-cmal-unlabelled{_end(max(self._all_shares()))}"))
         return [row for row in rows if row.system in self._settings.systems]
+
+    def _before_scst(self) -> list[Row]:
+        """The teacher after XE alone, where that is not the teacher itself."""
+        if not self._settings.scst:
+            return []
+        return [Row("AIC XE beam 1", "teacher-xe"), Row("AIC XE beam 3", "teacher-xe", 3)]
 
     def _baselines(self) -> list[Row]:
         rows = []

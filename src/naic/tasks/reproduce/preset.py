@@ -15,6 +15,8 @@ TRAINED = ("teacher_xe", "teacher_scst", "student_base", "student_kd", "cmal")
 NEEDED = ("prepare", *TRAINED)
 BASELINES = ("none", "ma", "sc", "loo", "cf")
 LADDER = (
+    "AIC XE beam 1",
+    "AIC XE beam 3",
     "AIC beam 1",
     "AIC beam 3",
     "NAIC-base",
@@ -43,6 +45,7 @@ class PresetSettings:
         same_steps: students that learn from unlabelled images too make as many steps as the
             others; otherwise as many epochs.
         spice: score SPICE too, where it is installed: a second for every three images.
+        server: write the results files that COCO's server takes; the images are COCO's.
         examples: pictures of the page with captions side by side.
         limit: the first so many images only; None: what prepare.toml says.
         unlabelled_limit: likewise for unlabelled.toml.
@@ -62,6 +65,7 @@ class PresetSettings:
     shares: tuple[float, ...] = (0.5, 1.0)
     same_steps: bool = True
     spice: bool = True
+    server: bool = False
     examples: int = 12
     limit: int | None = None
     unlabelled_limit: int | None = None

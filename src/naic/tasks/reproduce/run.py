@@ -1,21 +1,18 @@
 """The ladder from one call: stages, then tables, then figures and the page of captions."""
 
-import json
-import statistics
 import time
 from dataclasses import dataclass
 
 from naic.data.features import FeatureStore
 from naic.errors import ConfigError
 from naic.files import locked, writing
-from naic.tasks.reproduce import figures, gallery, tables
 from naic.tasks.reproduce.crew import make_together
 from naic.tasks.reproduce.journal import Journal, request
-from naic.tasks.reproduce.latency import measure_latency
-from naic.tasks.reproduce.options import TABLES, ReproduceOptions
-from naic.tasks.reproduce.plan import Plan, Row
+from naic.tasks.reproduce.options import ReproduceOptions
+from naic.tasks.reproduce.plan import Plan
 from naic.tasks.reproduce.preset import Preset, read_preset
-from naic.tasks.reproduce.scoring import Scorer, report_rows
+from naic.tasks.reproduce.report import Report, Reproduced, read_reproduced
+from naic.tasks.reproduce.scoring import ReturnedScorer, Scorer, report_rows
 from naic.tasks.reproduce.settings import (
     check_machine,
     check_report,
@@ -23,28 +20,6 @@ from naic.tasks.reproduce.settings import (
     read_train,
 )
 from naic.tasks.reproduce.workshop import Listener, Workshop
-
-SHOWN = {  # what the page of captions shows, as in the paper's last figure
-    "AIC beam 3": "teacher",
-    "NAIC-base": "NAIC-base",
-    "+KD": "NAIC-XE (+KD)",
-    "+CMAL": "NAIC-CMAL",
-}
-
-
-@dataclass(frozen=True)
-class Reproduced:
-    """What came out.
-
-    Attributes:
-        tables: the rows of each table by its name.
-        examples: a few pictures with their captions.
-        left_out: rows that are not there, since their stages are not finished.
-    """
-
-    tables: dict[str, list[tables.TableRow]]
-    examples: list[gallery.Example]
-    left_out: list[str]
 
 
 @dataclass(frozen=True)
@@ -64,10 +39,15 @@ def reproduce(options: ReproduceOptions, listener: Listener, command: str = "") 
     """
     options.check()
     preset = read_preset(options.preset, quick=options.quick)
+    if options.references is not None:
+        return _score_returned(preset, options, listener, command)
     journal = Journal.open(preset, options)
     finished = journal.content.get("finished") == request(preset, options)
-    if finished and journal.all_there() and (kept := _kept(options)) is not None:
-        return kept
+    # Who asks for the tables alone may have METEOR by now, and not then.
+    if finished and not options.only_tables and journal.all_there():
+        kept = read_reproduced(options)
+        if kept is not None:
+            return kept
     options = journal.by_its_name(options)
     plan = _checked(preset, options, journal)
     with writing(options.out):
@@ -79,9 +59,28 @@ def reproduce(options: ReproduceOptions, listener: Listener, command: str = "") 
         workshop = Workshop(preset, options, plan, journal)
         if not options.only_tables:
             _make_stages(workshop, options, listener)
-        found = _Tables(workshop, options, listener).make()
+        scorer = Scorer(workshop, options, listener.say)
+        found = Report(workshop, options, listener, scorer).make()
         done = None if found.left_out else request(preset, options)
         journal.end(time.monotonic() - began, done)
+    return found
+
+
+def _score_returned(
+    preset: Preset, options: ReproduceOptions, listener: Listener, command: str
+) -> Reproduced:
+    """Tables of a folder that has captions and logs, and neither features nor weights."""
+    journal = Journal.returned(preset, options)
+    options = journal.as_run(options)
+    plan = make_plan(preset, options)
+    began = time.monotonic()
+    with locked(options.out):
+        journal = Journal.returned(preset, options)
+        journal.begin_scoring(command)
+        workshop = Workshop(preset, options, plan, journal)
+        scorer = ReturnedScorer(workshop, options, listener.say)
+        found = Report(workshop, options, listener, scorer).make()
+        journal.end(time.monotonic() - began, journal.content.get("finished"))
     return found
 
 
@@ -162,123 +161,3 @@ def _make_stages(workshop: Workshop, options: ReproduceOptions, listener: Listen
         listener.say(f"[{place}/{len(stages)}] {workshop.name(stage, number)}")
         workshop.make(stage, number, listener)
         made(stage)
-
-
-class _Tables:
-    """Scores, times and draws what the stages made."""
-
-    def __init__(self, workshop: Workshop, options: ReproduceOptions, listener: Listener) -> None:
-        self._workshop = workshop
-        self._options = options
-        self._listener = listener
-        self._plan = workshop.plan
-        self._scorer = Scorer(
-            workshop, options.out, listener.say, device=options.device, fast=options.fast
-        )
-        self._left_out: list[str] = []
-
-    def make(self) -> Reproduced:
-        """All tables, figures and the page of captions."""
-        out = self._options.out
-        made: dict[str, list[tables.TableRow]] = {}
-        for table in self._options.chosen:
-            rows = [row for row in self._plan.rows(table) if self._is_there(table, row)]
-            if not rows:
-                continue
-            self._listener.say(f"scoring {TABLES[table]}: {len(rows)} rows")
-            made[table] = [self._row(table, row) for row in rows]
-        if not made:
-            why = "not one row of the tables is finished"
-            raise ConfigError(str(out), why, "Leave out --only-tables.")
-        if "ladder" in made:
-            tables.add_latency(made["ladder"], self._latency())
-        for table, found in made.items():
-            tables.write_table(out, TABLES[table], table, found)
-        self._draw(made)
-        return Reproduced(made, self._examples(), self._left_out)
-
-    def _seeds(self, row: Row) -> range:
-        return range(1 if self._plan.is_shared(row.stage) else self._options.seeds)
-
-    def _is_there(self, table: str, row: Row) -> bool:
-        there = all(self._workshop.is_finished(row.stage, number) for number in self._seeds(row))
-        if not there:
-            self._left_out.append(f"{TABLES[table]}: {row.system}")
-        return there
-
-    def _row(self, table: str, row: Row) -> tables.TableRow:
-        seeds = self._seeds(row)
-        scored = [self._scorer.score(row.stage, number, row.beam) for number in seeds]
-        made = tables.make_row(row.system, scored, table)
-        made["stage"] = row.stage
-        # The best weights are the start model's if a run only got worse: its last look shows it.
-        looks = [figures.validations(self._workshop.folder(row.stage, n)) for n in seeds]
-        last = [own[-1][1] / 100 for own in looks if own]
-        made["last_validation_cider"] = statistics.fmean(last) if last else None
-        return made
-
-    def _latency(self) -> dict[str, float]:
-        """The teacher's two ways and one student, in turns; kept with the models they are of."""
-        rows = [row for row in self._plan.rows("ladder") if self._is_done(row)]
-        teachers = [row for row in rows if row.system.startswith("AIC")]
-        students = [row for row in rows if not row.system.startswith("AIC")]
-        timed = {row.system: row for row in teachers}
-        if students:
-            timed["NAIC"] = students[-1]
-        key = {name: self._workshop.identity(row.stage, 0) for name, row in timed.items()}
-        kept = self._workshop.journal.content.get("latency", {})
-        if kept.get("models") != key:
-            self._listener.say("timing one picture at a time")
-            models = {
-                name: (self._workshop.folder(row.stage) / "best", row.beam)
-                for name, row in timed.items()
-            }
-            store, places = self._scorer.store, self._scorer.rows
-            kept = measure_latency(models, store, places, self._options.device)
-            kept["models"] = key
-            self._workshop.journal.content["latency"] = kept
-            self._workshop.journal.save()
-        return dict(kept["milliseconds"])
-
-    def _is_done(self, row: Row) -> bool:
-        return self._workshop.is_finished(row.stage, 0)
-
-    def _draw(self, made: dict[str, list[tables.TableRow]]) -> None:
-        folder = self._options.out / "figures"
-        if "ladder" in made:
-            figures.write_figure(folder / "ladder.svg", figures.ladder_figure(made["ladder"]))
-            figures.write_figure(folder / "latency.svg", figures.speed_figure(made["ladder"]))
-        for start in ("scratch", "weight-init") if "baselines" in made else ():
-            runs = {
-                row["system"].removeprefix(f"{start}, "): self._workshop.folder(row["stage"])
-                for row in made["baselines"]
-                if row["system"].startswith(start) and not row["system"].endswith("XE")
-            }
-            title = f"Learning by each baseline ({start}), the first seed"
-            name = f"baselines-{start}.svg"
-            figures.write_figure(folder / name, figures.curves_figure(title, runs))
-
-    def _examples(self) -> list[gallery.Example]:
-        rows = [row for row in self._plan.rows("ladder") if row.system in SHOWN]
-        results = {
-            SHOWN[row.system]: self._scorer.score(row.stage, 0, row.beam).captions
-            for row in rows
-            if self._is_done(row)
-        }
-        count = self._workshop.preset.settings.examples
-        out, store = self._options.out, self._scorer.store
-        examples = gallery.gather(store, self._scorer.rows, results, count, out)
-        gallery.write_pages(out, examples, self._scorer.split)
-        return examples
-
-
-def _kept(options: ReproduceOptions) -> Reproduced | None:
-    """The tables of a finished run as its files say; None if one of them is not there."""
-    try:
-        found = {
-            table: json.loads((options.out / f"{TABLES[table]}.json").read_bytes())
-            for table in options.chosen
-        }
-        return Reproduced(found, gallery.read_examples(options.out), [])
-    except (OSError, ValueError, TypeError):
-        return None

@@ -1,94 +1,77 @@
 """Captions of the report split by each row's model, and what they are worth.
 
 What was captioned and scored is kept beside the digests of what it came from, so that asking again
-costs nothing and a model that was trained anew is scored anew.
+costs nothing and a model that was trained anew is scored anew. METEOR and SPICE that were missing
+for want of Java are added when it is there. Captions that were made on another machine are scored
+without their models.
 """
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from naic.data.features import FeatureStore
-from naic.errors import ConfigError, MissingExtraError
+from naic.data.features import FeatureStore, StoredRecord
+from naic.data.readers.captions import read_captions
+from naic.data.records import Problems
+from naic.errors import ConfigError
 from naic.files import write_atomically
-from naic.metrics.bootstrap import FEWEST_IMAGES, interval, resample
-from naic.metrics.score import Score
-from naic.tasks.evaluate import EvaluateOptions, Evaluation, evaluate
-from naic.tasks.evaluate_options import NAMES, Metric
-from naic.tasks.evaluation_signature import signature_line
+from naic.tasks.evaluation_signature import digest as digest_people
+from naic.tasks.reproduce.journal import digest
+from naic.tasks.reproduce.judging import (
+    Judge,
+    People,
+    Scored,
+    as_scored,
+    can_add,
+    read_kept,
+)
+from naic.tasks.reproduce.options import ReproduceOptions
 from naic.tasks.reproduce.workshop import Workshop
 
-RESAMPLES = 1000
 BATCH = 256
-WITHOUT_SPICE: tuple[Metric, ...] = ("Bleu", "METEOR", "ROUGE_L", "CIDEr")
-
-
-@dataclass(frozen=True)
-class Scored:
-    """A model's captions, scored.
-
-    Attributes:
-        captions: the results file.
-        values: metrics as fractions, None where one could not be had; repeats, bad endings, facts.
-        resampled: by metric, its value on each resampled set of images; the same sets for all.
-        signature: what the figures depend on, in a line.
-    """
-
-    captions: Path
-    values: dict[str, float | None]
-    resampled: dict[str, list[float]]
-    signature: str
 
 
 class Scorer:
     """Captions and scores models on one split."""
 
     def __init__(
-        self,
-        workshop: Workshop,
-        out: Path,
-        say: Callable[[str], None],
-        *,
-        device: str,
-        fast: bool,
+        self, workshop: Workshop, options: ReproduceOptions, say: Callable[[str], None]
     ) -> None:
         self._workshop = workshop
-        self._say = say
-        self._said: set[str] = set()
-        self._out = out
-        self._device = device
-        self._fast = fast
-        self._spice = workshop.preset.settings.spice
+        self._out = options.out
+        self._device = options.device
         self.store = FeatureStore(workshop.folder("features"))
-        self.split = workshop.preset.settings.report
-        self.rows = report_rows(self.store, self.split)
+        split = workshop.preset.settings.report
+        self.rows = report_rows(self.store, split)
+        records = [self.store.records[row] for row in self.rows]
+        drawn = self.store.index.get("reader") == "shapes"
+        self.people = People(str(self.store.folder), "store", split, records, drawn)
+        self._judge = make_judge(self.people, workshop, options, say)
+
+    def is_there(self, stage: str, number: int, beam: int) -> bool:
+        """Whether the model of a row is finished, whatever it is asked for."""
+        return self._workshop.is_finished(stage, number)
 
     def score(self, stage: str, number: int, beam: int) -> Scored:
         """The captions of a stage's best model, made and scored unless that was done already."""
-        stem = f"{self._workshop.name(stage, number)}-{self.split}-beam{beam}"
-        file = f"{stem.replace('/', '-')}.json"  # a split may be called anything
-        captions, kept = self._out / "captions" / file, self._out / "scores" / file
+        captions, kept = places(self._workshop, self._out, stage, number, beam)
         key = {
             "weights": self._workshop.identity(stage, number),
             "images": self._workshop.identity("features", 0),
-            "split": self.split,
+            "split": self.people.split,
             "beam": beam,
-            "fast": self._fast,
-            "spice": self._spice,
+            **self._judge.manner,
         }
-        found = _read(kept)
+        found = read_kept(kept)
         if found is None or found["key"] != key or not captions.is_file():
-            for path in (captions, kept):
-                path.parent.mkdir(exist_ok=True)
+            captions.parent.mkdir(exist_ok=True)
             facts = self._caption(self._workshop.folder(stage, number) / "best", beam, captions)
-            found = {"key": key, **self._evaluate(captions, facts)}
-            if not found["failed"]:  # what failed is tried again
-                write_atomically(kept, f"{json.dumps(found)}\n".encode())
-        return Scored(captions, found["values"], found["resampled"], found["signature"])
+        elif can_add(found):
+            facts = found["values"]["facts"]
+        else:
+            return as_scored(captions, found)
+        return judge_and_keep(self._judge, captions, kept, key, facts)
 
     def _caption(self, folder: Path, beam: int, target: Path) -> float | None:
         """Write a results file; gives the share of captions that are true, where that is known."""
@@ -104,50 +87,75 @@ class Scorer:
         write_atomically(target, found.results())
         return found.facts
 
-    def _evaluate(self, captions: Path, facts: float | None) -> dict[str, Any]:
-        options = EvaluateOptions(
-            captions,
-            str(self.store.folder),
-            split=(self.split,),
-            reader="store",
-            metrics=() if self._spice or self._fast else WITHOUT_SPICE,
-            fast=self._fast,
-            bootstrap=0,
-        )
-        evaluation = self._without_what_is_missing(options)
-        for name, why in (*evaluation.missing.items(), *evaluation.failed.items()):
-            self._tell(name, why)
-        scores: dict[str, Score] = evaluation.system.scores
-        manner = evaluation.system.habits
-        values: dict[str, float | None] = {
-            name: scores[name].value if name in scores else None for name in NAMES
-        }
-        values |= {"repeats": manner.repeats, "bad_endings": manner.bad_endings, "facts": facts}
-        resampled: dict[str, list[float]] = {}
-        if len(self.rows) >= FEWEST_IMAGES:
-            drawn = resample(list(scores.values()), times=RESAMPLES, seed=0)
-            resampled = {name: drawn[:, i].tolist() for i, name in enumerate(scores)}
-        return {
-            "values": values,
-            "resampled": resampled,
-            "signature": signature_line(evaluation.signature),
-            "missing": evaluation.missing,
-            "failed": evaluation.failed,
-        }
 
-    def _without_what_is_missing(self, options: EvaluateOptions) -> Evaluation:
-        """A machine without Java still gets its tables."""
-        try:
-            return evaluate(options)
-        except MissingExtraError as error:
-            self._tell("METEOR", str(error))
-            return evaluate(replace(options, metrics=(), fast=True))
+class ReturnedScorer:
+    """Scores captions that were made elsewhere: neither features nor weights need to be here."""
 
-    def _tell(self, metric: str, why: str) -> None:
-        """Why a score is not there, once."""
-        if why not in self._said:
-            self._said.add(why)
-            self._say(f"without {metric}: {why}")
+    def __init__(
+        self, workshop: Workshop, options: ReproduceOptions, say: Callable[[str], None]
+    ) -> None:
+        if options.references is None:
+            raise ConfigError("--references", "is not given", "Name the dataset.")
+        self._workshop = workshop
+        self._out = options.out
+        split = workshop.preset.settings.report
+        source = options.references
+        read = read_captions(source, splits=[split], problems=Problems(skip=False))
+        records = [
+            StoredRecord(image.id, "", image.split, image.captions, None)
+            for image in read.images
+            if image.captions
+        ]
+        self.people = People(source, read.reader, split, records, read.reader == "shapes")
+        self._data = digest_people(read.images)
+        self._judge = make_judge(self.people, workshop, options, say)
+
+    def is_there(self, stage: str, number: int, beam: int) -> bool:
+        """Whether the captions of a row came back."""
+        return places(self._workshop, self._out, stage, number, beam)[0].is_file()
+
+    def score(self, stage: str, number: int, beam: int) -> Scored:
+        """Scores of the captions that are there, computed unless that was done already."""
+        captions, kept = places(self._workshop, self._out, stage, number, beam)
+        key = {
+            "captions": digest(captions),
+            "data": self._data,
+            "split": self.people.split,
+            "beam": beam,
+            **self._judge.manner,
+        }
+        found = read_kept(kept)
+        if found is not None and found["key"] == key and not can_add(found):
+            return as_scored(captions, found)
+        # Whether captions of drawn scenes are true was seen where the scenes are.
+        facts = None if found is None else found["values"]["facts"]
+        return judge_and_keep(self._judge, captions, kept, key, facts)
+
+
+def make_judge(
+    people: People, workshop: Workshop, options: ReproduceOptions, say: Callable[[str], None]
+) -> Judge:
+    """One that scores as the preset and the options say."""
+    spice = workshop.preset.settings.spice
+    return Judge(people, say, fast=options.fast, spice=spice, log=options.log)
+
+
+def places(workshop: Workshop, out: Path, stage: str, number: int, beam: int) -> tuple[Path, Path]:
+    """Where the captions of a row are, or will be, and where their scores."""
+    stem = f"{workshop.name(stage, number)}-{workshop.preset.settings.report}-beam{beam}"
+    file = f"{stem.replace('/', '-')}.json"  # a split may be called anything
+    return out / "captions" / file, out / "scores" / file
+
+
+def judge_and_keep(
+    judge: Judge, captions: Path, kept: Path, key: dict[str, Any], facts: float | None
+) -> Scored:
+    """Score a file, and keep what came out."""
+    found = {"key": key, **judge.judge(captions, facts, f"reproduce: {captions.stem}")}
+    if not found["failed"]:  # what failed is tried again
+        kept.parent.mkdir(exist_ok=True)
+        write_atomically(kept, f"{json.dumps(found)}\n".encode())
+    return as_scored(captions, found)
 
 
 def report_rows(store: FeatureStore, split: str) -> list[int]:
@@ -160,22 +168,3 @@ def report_rows(store: FeatureStore, split: str) -> list[int]:
         why = f"no image of it has captions in {store.folder}"
         raise ConfigError(f"report = {split!r}", why, f"There are: {known}.")
     return rows
-
-
-def ends(resampled: list[list[float]]) -> list[float] | None:
-    """The 95 % interval, over images, of the mean of several seeds' scores; None: too few images.
-
-    Each seed was resampled into the same sets of images, so that the mean is taken set by set.
-    """
-    if not all(resampled):
-        return None
-    return list(interval(np.mean(np.array(resampled), axis=0)))
-
-
-def _read(path: Path) -> dict[str, Any] | None:
-    try:
-        found = json.loads(path.read_bytes())
-    except (OSError, ValueError):
-        return None
-    keys = {"key", "values", "resampled", "signature"}
-    return found if isinstance(found, dict) and keys <= found.keys() else None

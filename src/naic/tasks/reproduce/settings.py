@@ -93,6 +93,8 @@ def train_settings(
         pseudo=tuple(folders[name] for name in job.pseudo),
         unlabelled=() if job.unlabelled is None else (folders[job.unlabelled],),
     )
+    # Only the teacher may begin with a model from outside: one whose eyes made the features.
+    own_start = settings.start if job.config == "teacher_xe" else None
     model = settings.model
     if job.config == "student_kd" and job.start is None:
         # No start model gives the sizes.
@@ -102,7 +104,7 @@ def train_settings(
         out=out,
         data=data,
         model=model,
-        start=None if job.start is None else folders[job.start] / "best",
+        start=own_start if job.start is None else folders[job.start] / "best",
         seed=settings.seed if seed is None else seed,
         engine=replace(settings.engine, device=device, graph=graph or settings.engine.graph),
         xe=settings.xe if job.fill is None else replace(settings.xe, fill=job.fill),

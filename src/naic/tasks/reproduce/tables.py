@@ -11,7 +11,7 @@ from typing import Any
 from naic.files import remove_temporaries, write_atomically
 from naic.tasks.evaluate_options import NAMES
 from naic.tasks.reproduce import paper
-from naic.tasks.reproduce.scoring import Scored, ends
+from naic.tasks.reproduce.judging import Scored, ends
 
 TableRow = dict[str, Any]
 HABITS = ("repeats", "bad_endings", "facts")
@@ -72,7 +72,8 @@ def add_latency(rows: Sequence[TableRow], milliseconds: dict[str, float]) -> Non
     slowest = milliseconds.get("AIC beam 3")
     for row in rows:
         # All students are one network with other weights: one time stands for all of them.
-        own = milliseconds.get(row["system"], milliseconds.get("NAIC"))
+        same = None if row["system"].startswith("AIC") else milliseconds.get("NAIC")
+        own = milliseconds.get(row["system"], same)
         row["latency_ms"] = own
         row["speedup"] = None if own is None or slowest is None else slowest / own
 

@@ -1,0 +1,52 @@
+"""The captions of a split by a model, in the form that `naic evaluate` and COCO's server take.
+
+python benchmarks/caption_split.py runs/packed --features data/coco-pixels --split val --out v.json
+"""
+
+import argparse
+from pathlib import Path
+
+from naic.backbones.load import choose_device
+from naic.captioners.folder import load_model
+from naic.data.features import FeatureStore
+from naic.decode.decoding import Decoding
+from naic.files import write_atomically
+from naic.tasks.reproduce.scoring import report_rows
+from naic.train.validate import Validator
+
+
+def caption(
+    model: Path,
+    features: Path,
+    split: str,
+    *,
+    beam: int = 1,
+    batch: int = 256,
+    device: str = "auto",
+) -> bytes:
+    """A results file; `features` are what the model reads, pixels for one that has eyes."""
+    store, chosen = FeatureStore(features), choose_device(device)
+    loaded = load_model(model, device=chosen)
+    rows = report_rows(store, split)
+    validator = Validator(store, rows, loaded.vocabulary, batch=batch, device=chosen)
+    return validator.validate(loaded.model, loaded.family, Decoding(beam)).results()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("model", type=Path)
+    parser.add_argument("--features", type=Path, required=True)
+    parser.add_argument("--split", required=True)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--beam", type=int, default=1)
+    parser.add_argument("--batch", type=int, default=256)
+    parser.add_argument("--device", default="auto")
+    own = parser.parse_args()
+    found = caption(
+        own.model, own.features, own.split, beam=own.beam, batch=own.batch, device=own.device
+    )
+    write_atomically(own.out, found)
+
+
+if __name__ == "__main__":
+    main()

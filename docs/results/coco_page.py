@@ -1,0 +1,156 @@
+"""What the ladder's page says on MSCOCO alone: of what its figures are, targets, intervals.
+
+Beside the run's files, docs/results/coco may hold two more: before.json, the calls that came before
+the ladder, as a list of {"command", "seconds", "machine"}; shipped.json, what
+`naic evaluate --json` says of the captions of the model that ships.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from naic.tasks.evaluate_options import NAMES
+from naic.tasks.reproduce.tables import HEADS
+
+Row = dict[str, Any]
+Claim = tuple[str, str, str]  # what is expected, the figures, whether it holds
+PACKAGE = "30b3ae10334ba8c37b1c16e9b32fabd76d7eed2f62ea713bb9a91609f9f6a81e"  # Lite2 as installed
+STANDARD = 5000  # images of Karpathy's test split
+TEACHER, STUDENT, GAP = 1.10, 1.07, 0.033  # CIDEr; the paper's student is 3.3 behind its teacher
+SHIPPED, REPEATS, ENDINGS = 0.005, 0.02, 0.01
+SERVER = """## For COCO's server
+
+`naic reproduce` writes `server/captions_test2014_SYSTEM_results.json` for the teacher and for the
+best student, in the form that COCO's evaluation server takes. The server cannot score them: the
+images of Karpathy's test split are of val2014, whose captions are public, and the server keeps 40
+references of images of test2014 to itself. So its 40-reference figures cannot be had offline, and
+none are given here.
+"""
+
+
+def about(run: dict[str, Any]) -> str:
+    """Of which images, seen by what: without it the figures would be taken for the paper's."""
+    data, reported, people = run["data"], run["reported"], run["people"]
+    side = round(data["regions"] ** 0.5)
+    tuned = (
+        "tuned on COCO's captions before" if data["weights"] != PACKAGE else "as ImageNet left it"
+    )
+    return f"""## Of what these figures are
+
+- **Features**: an {side}×{side} grid of {data["backbone"]} at {data["pixels"]} pixels, {tuned};
+  not the bottom-up regions that the paper has.
+- **Images**: {reported["images"]:,} of the {STANDARD:,} of Karpathy's {reported["split"]} split,
+  which is here less the images of val2017 and some others. The figures are close to those of the
+  standard split, and are not the same.
+- **Programs**: METEOR 1.5 and SPICE are the reference programs, the others exact ones of our own.
+- **People**: {100 * people["bad_endings"]:.2f} % of the {people["captions"]:,} captions by people
+  of these images have a bad ending, {100 * people["repeats"]:.2f} % a word twice in a row.
+- **Machine**: {run["latency"]["device"]}; {run["machine"]}.
+- Everything was chosen on `val`. [test-looks.jsonl](test-looks.jsonl) has a line for each time
+  that captions of `test` were scored.
+"""
+
+
+def best_student(rows: Sequence[Row], curves: Mapping[str, Any]) -> Row:
+    """The student with the best validation CIDEr: not the one that the table flatters."""
+
+    def best(row: Row) -> float:
+        return max(float(cider) for _, cider in curves[row["stage"]][0])
+
+    return max((row for row in rows if not row["system"].startswith("AIC")), key=best)
+
+
+def targets(
+    rows: Sequence[Row], best: Row, people: dict[str, Any], shipped: dict[str, Any] | None
+) -> list[Claim]:
+    """What we had set ourselves beforehand."""
+    teacher = {row["system"]: row for row in rows}["AIC beam 3"]["CIDEr"]
+    name = best["system"]
+    gap, limit = teacher - best["CIDEr"], people["bad_endings"] + ENDINGS
+    claims = [
+        _claim(f"AIC beam 3: {100 * TEACHER:.0f} or more", teacher, teacher >= TEACHER),
+        _claim(
+            f"{name}, the best on val: {100 * STUDENT:.0f} or more",
+            best["CIDEr"],
+            best["CIDEr"] >= STUDENT,
+        ),
+        _claim(f"at most {100 * GAP:.1f} behind the teacher, as in the paper", gap, gap <= GAP),
+        _claim(
+            f"less than {REPEATS:.0%} repeat a word", best["repeats"], best["repeats"] < REPEATS
+        ),
+        _claim(
+            f"bad endings: at most {100 * limit:.1f} %, people's and one point",
+            best["bad_endings"],
+            best["bad_endings"] <= limit,
+        ),
+    ]
+    if shipped is not None:
+        lost = best["CIDEr"] - shipped["CIDEr"]
+        what = f"the model that ships: at most {100 * SHIPPED:.1f} behind {name}"
+        claims.append(_claim(what, lost, lost <= SHIPPED))
+    return claims
+
+
+def _claim(what: str, value: float, holds: bool) -> Claim:
+    return what, f"{100 * value:.1f}", "yes" if holds else "**no**"
+
+
+def intervals(rows: Sequence[Row], shipped: dict[str, Any] | None) -> str:
+    """Every score with its interval; the table before has CIDEr's only, to be readable."""
+    heads = " | ".join(HEADS[name] for name in NAMES)
+    lines = [f"| {row['system']} | {_ends(row)} |" for row in rows]
+    if shipped is not None:
+        lines.append(f"| the model that ships | {_ends(shipped)} |")
+    text = "\n".join(lines)
+    return f"""### Intervals
+
+95 % intervals over the images, by bootstrap; score, then low to high.
+
+| | {heads} |
+|---{"|---" * len(NAMES)}|
+{text}
+"""
+
+
+def _ends(row: Row) -> str:
+    cells = []
+    for name in NAMES:
+        ends = row["intervals"].get(name)
+        score = "n/a" if row[name] is None else f"{100 * row[name]:.1f}"
+        cells.append(f"{score}, {100 * ends[0]:.1f} to {100 * ends[1]:.1f}" if ends else score)
+    return " | ".join(cells)
+
+
+def ship(shipped: dict[str, Any], best: Row) -> str:
+    """The packed model beside the one it was made of."""
+    heads = " | ".join(HEADS[name] for name in NAMES)
+    ours, theirs = (
+        " | ".join("n/a" if row[name] is None else f"{100 * row[name]:.1f}" for name in NAMES)
+        for row in (shipped, best)
+    )
+    own = shipped["habits"]["captions"]
+    return f"""## The model that ships
+
+`naic pack` makes it of {best["system"]}: fewer bits for each weight, and its eyes inside. It reads
+pixels where the rows above read features.
+
+| | {heads} | repeats % | bad endings % |
+|---{"|---" * (len(NAMES) + 2)}|
+| {best["system"]} | {theirs} | {100 * best["repeats"]:.1f} | {100 * best["bad_endings"]:.1f} |
+| packed | {ours} | {100 * own["repeats"]:.1f} | {100 * own["bad_endings"]:.1f} |
+"""
+
+
+def before(calls: Sequence[dict[str, Any]]) -> str:
+    """What was done before the ladder: data, a first teacher, eyes."""
+    rows = "\n".join(
+        f"| `{call['command']}` | {call['seconds'] / 60:.1f} min | {call['machine']} |"
+        for call in calls
+    )
+    return f"""## Before the ladder
+
+[docs/coco.md](../coco.md) tells what each is for.
+
+| call | wall clock | on |
+|---|---|---|
+{rows}
+"""

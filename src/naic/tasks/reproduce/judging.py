@@ -1,0 +1,180 @@
+"""What a file of captions is worth: scores, their spread over the images, habits."""
+
+import importlib.util
+import json
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from naic.data.features import StoredRecord
+from naic.data.readers.detect import CaptionReader
+from naic.errors import MissingExtraError
+from naic.metrics.bootstrap import FEWEST_IMAGES, interval, resample
+from naic.metrics.java import find_java
+from naic.metrics.spice import program as spice_program
+from naic.tasks.evaluate import EvaluateOptions, Evaluation, evaluate
+from naic.tasks.evaluate_options import NAMES, Metric
+from naic.tasks.evaluation_signature import signature_line
+from naic.tasks.looks import log_look
+
+RESAMPLES = 1000
+WITHOUT_SPICE: tuple[Metric, ...] = ("Bleu", "METEOR", "ROUGE_L", "CIDEr")
+
+
+@dataclass(frozen=True)
+class Scored:
+    """A model's captions, scored.
+
+    Attributes:
+        captions: the results file.
+        values: metrics as fractions, None where one could not be had; repeats, bad endings, facts.
+        resampled: by metric, its value on each resampled set of images; the same sets for all.
+        signature: what the figures depend on, in a line.
+        human: how people's captions of the same images are written.
+    """
+
+    captions: Path
+    values: dict[str, float | None]
+    resampled: dict[str, list[float]]
+    signature: str
+    human: dict[str, float]
+
+
+@dataclass(frozen=True)
+class People:
+    """What people said of the images that the tables are about.
+
+    Attributes:
+        source: where it is, as `naic evaluate` takes it.
+        reader: how to read it; None finds out.
+        split: the split of the tables.
+        records: the images of that split.
+        drawn: they are scenes of `shapes`: new ones can be had at will, so a look at them uses
+            nothing up, and is not logged.
+    """
+
+    source: str
+    reader: CaptionReader | None
+    split: str
+    records: list[StoredRecord]
+    drawn: bool
+
+
+class Judge:
+    """Scores files of captions against what people said of the same images."""
+
+    def __init__(
+        self,
+        people: People,
+        say: Callable[[str], None],
+        *,
+        fast: bool,
+        spice: bool,
+        log: Path | None,
+    ) -> None:
+        """`log` is that of the looks at a test split; None is the usual one."""
+        self._people = people
+        self._say = say
+        self._said: set[str] = set()
+        self._fast = fast
+        self._spice = spice
+        self._log = log
+
+    @property
+    def manner(self) -> dict[str, bool]:
+        """What the scores depend on beside captions and images."""
+        return {"fast": self._fast, "spice": self._spice}
+
+    def judge(self, captions: Path, facts: float | None, why: str) -> dict[str, Any]:
+        """All that is kept of a file; `facts` is passed on, `why` is for the log of looks."""
+        people = self._people
+        options = EvaluateOptions(
+            captions,
+            people.source,
+            split=(people.split,),
+            reader=people.reader,
+            metrics=() if self._spice or self._fast else WITHOUT_SPICE,
+            fast=self._fast,
+            bootstrap=0,
+            log=self._log,
+            why=why,
+        )
+        evaluation = self._without_what_is_missing(options)
+        if not people.drawn:
+            log_look(evaluation, options)
+        for name, reason in (*evaluation.missing.items(), *evaluation.failed.items()):
+            self._tell(name, reason)
+        scores, manner = evaluation.system.scores, evaluation.system.habits
+        values: dict[str, float | None] = {
+            name: scores[name].value if name in scores else None for name in NAMES
+        }
+        values |= {"repeats": manner.repeats, "bad_endings": manner.bad_endings, "facts": facts}
+        resampled: dict[str, list[float]] = {}
+        if len(evaluation.images) >= FEWEST_IMAGES:
+            drawn = resample(list(scores.values()), times=RESAMPLES, seed=0)
+            resampled = {name: drawn[:, i].tolist() for i, name in enumerate(scores)}
+        return {
+            "values": values,
+            "resampled": resampled,
+            "signature": signature_line(evaluation.signature),
+            "human": asdict(evaluation.human),
+            "missing": evaluation.missing,
+            "failed": evaluation.failed,
+        }
+
+    def _without_what_is_missing(self, options: EvaluateOptions) -> Evaluation:
+        """A machine without Java still gets its tables."""
+        try:
+            return evaluate(options)
+        except MissingExtraError as error:  # METEOR was asked for by name, to leave SPICE out
+            found = evaluate(replace(options, metrics=(), fast=True))
+            return replace(found, missing={"METEOR": str(error)})
+
+    def _tell(self, metric: str, why: str) -> None:
+        """Why a score is not there, once."""
+        if why not in self._said:
+            self._said.add(why)
+            self._say(f"without {metric}: {why}")
+
+
+def as_scored(captions: Path, kept: dict[str, Any]) -> Scored:
+    """What `Judge.judge` gave, and was kept."""
+    return Scored(captions, kept["values"], kept["resampled"], kept["signature"], kept["human"])
+
+
+def can_add(kept: dict[str, Any]) -> bool:
+    """Whether a metric that was missing then can be had now."""
+    return any(_is_there(metric) for metric in kept["missing"])
+
+
+def _is_there(metric: str) -> bool:
+    try:
+        find_java()
+        if metric == "SPICE":
+            spice_program()
+    except MissingExtraError:
+        return False
+    return importlib.util.find_spec("pycocoevalcap") is not None
+
+
+def read_kept(path: Path) -> dict[str, Any] | None:
+    """Scores of an earlier call; None where there are none that can be used."""
+    try:
+        found = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return None
+    keys = {"key", "values", "resampled", "signature", "human", "missing"}
+    return found if isinstance(found, dict) and keys <= found.keys() else None
+
+
+def ends(resampled: list[list[float]]) -> list[float] | None:
+    """The 95 % interval, over images, of the mean of several seeds' scores; None: too few images.
+
+    Each seed was resampled into the same sets of images, so that the mean is taken set by set.
+    """
+    if not all(resampled):
+        return None
+    return list(interval(np.mean(np.array(resampled), axis=0)))

@@ -1,0 +1,194 @@
+"""Tables, figures and the page of captions, from what the stages made."""
+
+import json
+import statistics
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from naic.errors import ConfigError
+from naic.tasks.reproduce import figures, gallery, tables
+from naic.tasks.reproduce.latency import measure_latency
+from naic.tasks.reproduce.options import TABLES, ReproduceOptions
+from naic.tasks.reproduce.plan import Row
+from naic.tasks.reproduce.scoring import ReturnedScorer, Scorer, places
+from naic.tasks.reproduce.server import write_server_files
+from naic.tasks.reproduce.workshop import Listener, Workshop
+
+SHOWN = {  # what the page of captions shows, as in the paper's last figure
+    "AIC beam 3": "teacher",
+    "NAIC-base": "NAIC-base",
+    "+KD": "NAIC-XE (+KD)",
+    "+CMAL": "NAIC-CMAL",
+}
+
+
+@dataclass(frozen=True)
+class Reproduced:
+    """What came out.
+
+    Attributes:
+        tables: the rows of each table by its name.
+        examples: a few pictures with their captions.
+        left_out: rows that are not there, since their stages are not finished.
+    """
+
+    tables: dict[str, list[tables.TableRow]]
+    examples: list[gallery.Example]
+    left_out: list[str]
+
+
+class Report:
+    """Scores, times and draws what the stages made."""
+
+    def __init__(
+        self,
+        workshop: Workshop,
+        options: ReproduceOptions,
+        listener: Listener,
+        scorer: Scorer | ReturnedScorer,
+    ) -> None:
+        self._workshop = workshop
+        self._options = options
+        self._listener = listener
+        self._plan = workshop.plan
+        self._scorer = scorer
+        self._left_out: list[str] = []
+
+    def make(self) -> Reproduced:
+        """All tables, figures and the page of captions."""
+        out = self._options.out
+        made: dict[str, list[tables.TableRow]] = {}
+        for table in self._options.chosen:
+            rows = [row for row in self._plan.rows(table) if self._is_there(table, row)]
+            if not rows:
+                continue
+            self._listener.say(f"scoring {TABLES[table]}: {len(rows)} rows")
+            made[table] = [self._row(table, row) for row in rows]
+        if not made:
+            why = "not one row of the tables is finished"
+            raise ConfigError(str(out), why, "Leave out --only-tables.")
+        if "ladder" in made:
+            tables.add_latency(made["ladder"], self._latency())
+        for table, found in made.items():
+            tables.write_table(out, TABLES[table], table, found)
+        self._draw(made)
+        self._note_data()
+        if "ladder" in made and self._workshop.preset.settings.server:
+            self._serve(made["ladder"])
+        return Reproduced(made, self._examples(), self._left_out)
+
+    def _seeds(self, row: Row) -> range:
+        return range(1 if self._plan.is_shared(row.stage) else self._options.seeds)
+
+    def _is_there(self, table: str, row: Row) -> bool:
+        there = all(self._scorer.is_there(row.stage, n, row.beam) for n in self._seeds(row))
+        if not there:
+            self._left_out.append(f"{TABLES[table]}: {row.system}")
+        return there
+
+    def _row(self, table: str, row: Row) -> tables.TableRow:
+        seeds = self._seeds(row)
+        scored = [self._scorer.score(row.stage, number, row.beam) for number in seeds]
+        made = tables.make_row(row.system, scored, table)
+        made["stage"] = row.stage
+        # The best weights are the start model's if a run only got worse: its last look shows it.
+        looks = [figures.validations(self._workshop.folder(row.stage, n)) for n in seeds]
+        last = [own[-1][1] / 100 for own in looks if own]
+        made["last_validation_cider"] = statistics.fmean(last) if last else None
+        self._workshop.journal.content["people"] = scored[0].human
+        return made
+
+    def _latency(self) -> dict[str, float]:
+        """The teacher's ways and one student, in turns; kept with the models they are of."""
+        kept = self._workshop.journal.content.get("latency", {})
+        if isinstance(self._scorer, ReturnedScorer):  # measured where the models are, or not at all
+            return dict(kept.get("milliseconds", {}))
+        rows = [row for row in self._plan.rows("ladder") if self._is_done(row)]
+        teachers = [row for row in rows if row.system.startswith("AIC")]
+        students = [row for row in rows if not row.system.startswith("AIC")]
+        timed = {row.system: row for row in teachers}
+        if students:
+            timed["NAIC"] = students[-1]
+        key = {name: self._workshop.identity(row.stage, 0) for name, row in timed.items()}
+        if kept.get("models") != key:
+            self._listener.say("timing one picture at a time")
+            models = {
+                name: (self._workshop.folder(row.stage) / "best", row.beam)
+                for name, row in timed.items()
+            }
+            kept = measure_latency(
+                models, self._scorer.store, self._scorer.rows, self._options.device
+            )
+            kept["models"] = key
+            self._workshop.journal.content["latency"] = kept
+            self._workshop.journal.save()
+        return dict(kept["milliseconds"])
+
+    def _is_done(self, row: Row) -> bool:
+        return self._scorer.is_there(row.stage, 0, row.beam)
+
+    def _note_data(self) -> None:
+        """What the features are of, for whoever reads the tables without having them."""
+        content = self._workshop.journal.content
+        if isinstance(self._scorer, Scorer):
+            index = self._scorer.store.index
+            names = ("reader", "backbone", "weights", "pixels", "regions", "dim", "images")
+            content["data"] = {name: index.get(name) for name in names}
+        content["reported"] = {
+            "split": self._scorer.people.split,
+            "images": len(self._scorer.people.records),
+        }
+        self._workshop.journal.save()
+
+    def _serve(self, rows: list[tables.TableRow]) -> None:
+        """Files for COCO's server."""
+        if not all(record.id.isdecimal() for record in self._scorer.people.records):
+            self._listener.say("no files for COCO's server: the ids of the images are no numbers")
+            return
+        looks = {
+            row["stage"]: figures.validations(self._workshop.folder(row["stage"])) for row in rows
+        }
+        best = {stage: max(cider for _, cider in own) for stage, own in looks.items() if own}
+        write_server_files(self._options.out, rows, best)
+
+    def _draw(self, made: dict[str, list[tables.TableRow]]) -> None:
+        folder = self._options.out / "figures"
+        if "ladder" in made:
+            figures.write_figure(folder / "ladder.svg", figures.ladder_figure(made["ladder"]))
+            figures.write_figure(folder / "latency.svg", figures.speed_figure(made["ladder"]))
+        for start in ("scratch", "weight-init") if "baselines" in made else ():
+            runs = {
+                row["system"].removeprefix(f"{start}, "): self._workshop.folder(row["stage"])
+                for row in made["baselines"]
+                if row["system"].startswith(start) and not row["system"].endswith("XE")
+            }
+            title = f"Learning by each baseline ({start}), the first seed"
+            name = f"baselines-{start}.svg"
+            figures.write_figure(folder / name, figures.curves_figure(title, runs))
+
+    def _examples(self) -> list[gallery.Example]:
+        out = self._options.out
+        rows = [row for row in self._plan.rows("ladder") if row.system in SHOWN]
+        results = {
+            SHOWN[row.system]: places(self._workshop, out, row.stage, 0, row.beam)[0]
+            for row in rows
+            if self._is_done(row)
+        }
+        count = self._workshop.preset.settings.examples
+        people = self._scorer.people
+        examples = gallery.gather(people.records, results, count, out)
+        gallery.write_pages(out, examples, people.split)
+        return examples
+
+
+def read_reproduced(options: ReproduceOptions) -> Reproduced | None:
+    """The tables of a finished run as its files say; None if one of them is not there."""
+    try:
+        found: dict[str, Any] = {
+            table: json.loads(Path(options.out / f"{TABLES[table]}.json").read_bytes())
+            for table in options.chosen
+        }
+        return Reproduced(found, gallery.read_examples(options.out), [])
+    except (OSError, ValueError, TypeError):
+        return None

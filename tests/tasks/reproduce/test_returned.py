@@ -1,0 +1,226 @@
+"""A ladder on data like COCO's, made where there is no Java, and scored without its models."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from naic.errors import ConfigError, MissingExtraError, StoreError
+from naic.tasks.reproduce import Reproduced, reproduce
+from tests.models.conftest import one_thread
+from tests.tasks.evaluations import broken, fake
+from tests.tasks.reproduce.coco_like import (
+    FIRST_ID,
+    SPLITS,
+    write_coco_preset,
+    write_dataset,
+    write_store,
+)
+from tests.tasks.reproduce.micro import Heard, make_options
+from tests.tasks.reproduce.test_page import ROOT, load
+from tests.train.runs import on_one_thread
+
+__all__ = ["one_thread"]
+SYSTEMS = [
+    "AIC XE beam 1",
+    "AIC XE beam 3",
+    "AIC beam 1",
+    "AIC beam 3",
+    "NAIC-base",
+    "+weight-init",
+    "+KD",
+    "+CMAL",
+]
+CAME_BACK = ("run.json", "captions", "scores")
+LOGS = ("report.json", "metrics.jsonl", "config.toml")
+NO_JAVA = MissingExtraError("Java", "is missing", "Install Java.")
+
+
+def read(path: Path) -> Any:
+    return json.loads(path.read_bytes())
+
+
+class Place:
+    """A folder with a preset and a dataset, and Java or none."""
+
+    def __init__(self, folder: Path) -> None:
+        self.dataset = write_dataset(folder / "coco")
+        self.store = write_store(self.dataset, folder / "store")
+        with on_one_thread():
+            self.preset = write_coco_preset(folder / "preset", self.store)
+        self.log = folder / "looks.jsonl"
+        self.run = folder / "run"
+
+    def make(self, out: Path, **over: Any) -> Reproduced:
+        values = {"fast": False, "log": self.log, **over}
+        heard = Heard()
+        with on_one_thread():
+            return reproduce(make_options(self.preset, out, **values), heard.listener, "naic x")
+
+    def looks(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self.log.read_text().splitlines()]
+
+
+def java(patch: pytest.MonkeyPatch, *, there: bool) -> None:
+    for name in ("METEOR", "SPICE"):
+        score = fake(name) if there else broken(NO_JAVA)
+        patch.setattr(f"naic.tasks.evaluate.{name.lower()}", score)
+    patch.setattr("naic.tasks.evaluate.spice_program", lambda: "spice-fake")
+    patch.setattr("naic.tasks.reproduce.judging._is_there", lambda _: there)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Place:
+    """The run on the other machine."""
+    place = Place(tmp_path_factory.mktemp("elsewhere"))
+    with pytest.MonkeyPatch.context() as patch:
+        java(patch, there=False)
+        found = place.make(place.run, features=place.store)
+    assert found.left_out == []
+    return place
+
+
+@pytest.fixture
+def returned(made: Place, tmp_path: Path) -> Path:
+    """What came back of it, under another name."""
+    out = tmp_path / "back"
+    out.mkdir()
+    for name in CAME_BACK:
+        copy = shutil.copytree if (made.run / name).is_dir() else shutil.copyfile
+        copy(made.run / name, out / name)
+    for report in made.run.glob("*/report.json"):
+        (out / report.parent.name).mkdir()
+        for name in LOGS:
+            shutil.copyfile(report.parent / name, out / report.parent.name / name)
+    return out
+
+
+def test_the_whole_preset_runs_on_data_like_cocos(made: Place) -> None:
+    rows = read(made.run / "table1.json")
+    assert [row["system"] for row in rows] == SYSTEMS
+    assert all(row["intervals"]["CIDEr"][0] <= row["CIDEr"] for row in rows)
+    assert {row["METEOR"] for row in rows} == {None}
+    run = read(made.run / "run.json")
+    assert run["data"]["reader"] == "karpathy"
+    assert (run["data"]["backbone"], run["data"]["images"]) == ("blobs", sum(SPLITS.values()))
+    assert run["reported"] == {"split": "test", "images": SPLITS["test"]}
+    assert run["people"]["bad_endings"] == 0
+    assert run["people"]["captions"] > SPLITS["test"]
+
+
+def test_each_row_is_a_look(made: Place) -> None:
+    looks = made.looks()
+    rows = read(made.run / "table1.json")
+    assert [look["captions"] for look in looks] == [Path(row["captions"][0]).name for row in rows]
+    assert [look["scores"]["CIDEr"] for look in looks] == pytest.approx(
+        [row["CIDEr"] for row in rows], abs=1e-6
+    )
+    assert looks[0]["why"] == "reproduce: teacher-xe-test-beam1"
+    assert {look["images"] for look in looks} == {SPLITS["test"]}
+
+
+def test_a_model_captions_a_split_as_its_row_does(made: Place) -> None:
+    """What docs/coco.md compares the packed model with."""
+    script = load(ROOT / "benchmarks" / "caption_split.py")
+    said = script.caption(made.run / "naic-cmal" / "best", made.store, "test", device="cpu")
+    assert said == (made.run / "captions" / "naic-cmal-test-beam1.json").read_bytes()
+
+
+def test_files_for_cocos_server(made: Place) -> None:
+    """Of the teacher and of the student that is best on val, as the server takes them."""
+    rows = {row["system"]: row for row in read(made.run / "table1.json")}
+    files = {path.name: read(path) for path in (made.run / "server").iterdir()}
+    students = [name for name in files if "AIC-beam" not in name]
+    assert len(files) == 2
+    assert len(students) == 1
+    said = files["captions_test2014_AIC-beam-3_results.json"]
+    assert said == read(made.run / rows["AIC beam 3"]["captions"][0])
+    first = FIRST_ID + sum(SPLITS.values()) - SPLITS["test"]
+    assert [one["image_id"] for one in said] == list(range(first, first + SPLITS["test"]))
+    assert all(one.keys() == {"image_id", "caption"} for one in said)
+
+
+def test_what_came_back_is_scored_without_its_models(
+    made: Place, returned: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    java(monkeypatch, there=True)
+    monkeypatch.setattr("naic.captioners.folder.load_model", lambda *_, **__: pytest.fail("loads"))
+    looks = len(made.looks())
+    asked = {"only_tables": True, "references": str(made.dataset)}
+    found = made.make(returned, **asked)
+    assert found.left_out == []
+    before, after = (read(out / "table1.json") for out in (made.run, returned))
+    for old, new in zip(before, after, strict=True):
+        assert new["METEOR"] > 0
+        assert len(new["intervals"]["SPICE"]) == 2
+        assert "|spice:spice-fake|" in new["signature"]
+        same = [
+            *("system", "CIDEr", "Bleu_4", "repeats", "latency_ms", "speedup", "captions"),
+            "last_validation_cider",
+        ]
+        assert {name: new[name] for name in same} == {name: old[name] for name in same}
+    assert (returned / "figures" / "ladder.svg").is_file()
+    ours, theirs = (read(out / "captions.json") for out in (returned, made.run))
+    assert [one["captions"] for one in ours] == [one["captions"] for one in theirs]
+    assert [path.name for path in sorted((returned / "server").iterdir())] == [
+        path.name for path in sorted((made.run / "server").iterdir())
+    ]
+    old, new = read(made.run / "run.json"), read(returned / "run.json")
+    for name in ("machine", "stages", "latency", "data", "people", "finished"):
+        assert new[name] == old[name]
+    assert len(new["calls"]) == len(old["calls"]) + 1
+    assert len(made.looks()) == looks + len(SYSTEMS)
+
+    monkeypatch.setattr(
+        "naic.tasks.reproduce.judging.evaluate", lambda *_, **__: pytest.fail("scores again")
+    )
+    assert made.make(returned, **asked).tables == found.tables
+
+
+def test_captions_that_changed_or_did_not_come(
+    made: Place, returned: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    java(monkeypatch, there=False)
+    asked = {"only_tables": True, "references": str(made.dataset)}
+    first = made.make(returned, **asked).tables["ladder"]
+    captions = returned / first[-1]["captions"][0]
+    rows = [row | {"caption": "qqq xxx"} for row in read(captions)]
+    captions.write_text(json.dumps(rows))
+    (returned / first[0]["captions"][0]).unlink()
+    found = made.make(returned, **asked)
+    assert found.left_out == ["table1: AIC XE beam 1"]
+    assert found.tables["ladder"][-1]["CIDEr"] == 0
+    assert [row["CIDEr"] for row in found.tables["ladder"][:-1]] == [
+        row["CIDEr"] for row in first[1:-1]
+    ]
+
+
+def test_what_is_refused(made: Place, returned: Path, tmp_path: Path) -> None:
+    asked = {"only_tables": True, "references": str(made.dataset)}
+    with pytest.raises(ConfigError, match="quick was False in this folder"):
+        made.make(returned, quick=True, **asked)
+    (returned / "run.json").unlink()
+    with pytest.raises(StoreError, match=r"it has no run\.json"):
+        made.make(returned, **asked)
+    with pytest.raises(ConfigError, match="with --only-tables alone"):
+        made.make(tmp_path / "new", references=str(made.dataset))
+    assert not (tmp_path / "new").exists()
+
+
+def test_java_that_came_later_adds_its_scores(
+    made: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On the machine of the run: nothing is captioned again."""
+    kept = {path: path.read_bytes() for path in made.run.rglob("*.json")}
+    java(monkeypatch, there=True)
+    monkeypatch.setattr(
+        "naic.tasks.reproduce.scoring.Scorer._caption", lambda *_: pytest.fail("captions again")
+    )
+    before = read(made.run / "table1.json")
+    found = made.make(made.run, features=made.store, only_tables=True).tables["ladder"]
+    for path, content in kept.items():
+        path.write_bytes(content)
+    assert all(row["METEOR"] > 0 and row["SPICE"] > 0 for row in found)
+    assert [row["CIDEr"] for row in found] == [row["CIDEr"] for row in before]
