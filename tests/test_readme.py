@@ -3,10 +3,12 @@
 import ast
 import re
 import shlex
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
+import skimage
 import torch
 import tyro
 
@@ -15,8 +17,10 @@ from naic.cli.prepare import _from_file
 from naic.cli.train import _parse
 from naic.data.readers import READER_NAMES
 from naic.decode.decoding import Decoding
+from naic.tasks.caption_options import CaptionOptions
 from naic.tasks.distil import DistilOptions
 from naic.tasks.evaluate import EvaluateOptions
+from naic.tasks.pack_options import PackOptions
 from naic.tasks.prepare import PrepareOptions
 from naic.tasks.reproduce import ReproduceOptions, read_preset
 from naic.text import Vocabulary
@@ -24,6 +28,7 @@ from naic.train.config import read_settings
 from tests.data.pseudos import make_pseudo, taught
 
 ROOT = Path(__file__).parent.parent
+PHOTO = Path(skimage.__file__).parent / "data" / "rocket.jpg"
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 GUIDE = (ROOT / "docs" / "evaluate.md").read_text(encoding="utf-8")
 DISTIL = (ROOT / "docs" / "distil.md").read_text(encoding="utf-8")
@@ -33,16 +38,29 @@ REPRODUCE_BLOCKS = re.findall(
     r"```(\w+)\n(.*?)```", (ROOT / "docs" / "reproduce.md").read_text(encoding="utf-8"), re.DOTALL
 )
 GUIDE_BLOCKS = re.findall(r"```(\w+)\n(.*?)```", GUIDE, re.DOTALL)
+CAPTION_BLOCKS, PACK_BLOCKS = (
+    re.findall(r"```(\w+)\n(.*?)```", (ROOT / "docs" / name).read_text(encoding="utf-8"), re.DOTALL)
+    for name in ("caption.md", "pack.md")
+)
 TRAIN_BLOCKS = re.findall(
     r"```(\w+)\n(.*?)```", (ROOT / "docs" / "train.md").read_text(encoding="utf-8"), re.DOTALL
 )
-GUIDES = (*BLOCKS, *GUIDE_BLOCKS, *TRAIN_BLOCKS, *DISTIL_BLOCKS, *REPRODUCE_BLOCKS)
+GUIDES = (
+    *BLOCKS,
+    *GUIDE_BLOCKS,
+    *TRAIN_BLOCKS,
+    *DISTIL_BLOCKS,
+    *REPRODUCE_BLOCKS,
+    *CAPTION_BLOCKS,
+    *PACK_BLOCKS,
+)
 
 
 @pytest.fixture
 def features(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder in which the README's examples find their `features`."""
+    """A folder in which the README's examples find their `features`, and a photo."""
     monkeypatch.chdir(tmp_path)
+    shutil.copy(PHOTO, tmp_path / "photo.jpg")
     words = "prepare shapes 8 --out features --device cpu"
     assert main(shlex.split(words)) == 0
     return tmp_path / "features"
@@ -68,7 +86,8 @@ def test_the_commands_are_ones_that_exist(monkeypatch: pytest.MonkeyPatch) -> No
         if line.startswith("naic ")
     ]
     assert len(commands) >= 7
-    for words in commands:
+    for line in commands:
+        words = line[: line.index(">")] if ">" in line else line
         assert words[1] in VERBS
         if words[1] == "train":
             request = _parse(words[2:])
@@ -79,6 +98,10 @@ def test_the_commands_are_ones_that_exist(monkeypatch: pytest.MonkeyPatch) -> No
             assert tyro.cli(PrepareOptions, args=words[2:]).reader in READER_NAMES
         if words[1] == "evaluate":
             assert tyro.cli(EvaluateOptions, args=words[2:]).references
+        if words[1] == "caption":
+            tyro.cli(CaptionOptions, args=words[2:]).check()
+        if words[1] == "pack":
+            tyro.cli(PackOptions, args=words[2:]).check()
         if words[1] == "distil":
             tyro.cli(DistilOptions, args=words[2:]).check()
         if words[1] == "reproduce":

@@ -9,6 +9,7 @@ from naic.backbones.patches import Patches
 from naic.backbones.weights import eyes_digest, load_efficientnet
 from naic.captioners.families import CAPTIONERS
 from naic.captioners.folder import ModelSettings, load_model, write_model
+from naic.captioners.packing import PackRule, pack
 from naic.captioners.seeing import (
     PATCH,
     SeeingCaptioner,
@@ -17,7 +18,7 @@ from naic.captioners.seeing import (
     without_eyes,
 )
 from naic.decode.decoding import Decoding
-from naic.errors import BackboneError, ConfigError
+from naic.errors import BackboneError, CheckpointError, ConfigError
 from naic.models.captioner import Captioner
 from naic.models.config import TransformerConfig
 from naic.models.initialise import take_weights
@@ -102,6 +103,9 @@ def test_other_eyes_and_none_are_told_apart(tmp_path: Path) -> None:
         load_efficientnet("efficientnet-lite2", tmp_path / "model")
     with pytest.raises(BackboneError, match="cannot be read"):
         load_efficientnet(EYES, tmp_path / "nothing")
+    write_model(tmp_path / "packed", pack(own.state_dict(), PackRule()), settings, WORDS, "")
+    with pytest.raises(BackboneError, match="is packed"):
+        load_efficientnet(EYES, tmp_path / "packed")
 
 
 def test_features_are_refused_and_so_are_unknown_eyes() -> None:
@@ -109,6 +113,15 @@ def test_features_are_refused_and_so_are_unknown_eyes() -> None:
         SeeingCaptioner(CONFIG, 1280, len(WORDS), causal=False)
     with pytest.raises(ConfigError, match="no eyes called 'resnet'"):
         SeeingCaptioner(replace(CONFIG, eyes="resnet"), PATCH, len(WORDS), causal=False)
+
+
+def test_a_folder_with_eyes_that_are_not_known_is_refused(tmp_path: Path) -> None:
+    own = seeing()
+    config = replace(CONFIG, eyes="resnet")
+    settings = ModelSettings("parallel", PATCH, len(WORDS), "pixels", config, 64)
+    write_model(tmp_path / "model", own.state_dict(), settings, WORDS, "")
+    with pytest.raises(CheckpointError, match="no eyes called 'resnet'"):
+        load_model(tmp_path / "model")
 
 
 def test_a_model_without_eyes_is_a_plain_captioner() -> None:

@@ -238,6 +238,7 @@ def test_pixels_stay_whole_numbers(tmp_path: Path) -> None:
 
 
 def test_an_unknown_kind_of_numbers_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "index.json").write_text('{"format": 1, "dtype": "int4"}')
-    with pytest.raises(StoreError, match="the kind 'int4', which this naic does not know"):
-        FeatureStore(tmp_path)
+    for kind, told in (('"int4"', "'int4'"), ('["float16"]', r"\['float16'\]")):
+        (tmp_path / "index.json").write_text(f'{{"format": 1, "dtype": {kind}}}')
+        with pytest.raises(StoreError, match=f"the kind {told}, which this naic does not know"):
+            FeatureStore(tmp_path)

@@ -150,11 +150,13 @@ def test_bad_pictures_stand_in_their_places(home: Path, tmp_path: Path) -> None:
     torn.write_bytes(b"\x89PNG\r\n\x1a\n")
     first, second = photos(home)[:2]
     captioner = Captioner(home / "seeing", device="cpu")
-    pictures: list[Picture] = [torn, first, b"no picture", second, tmp_path / "none.jpg"]
+    floats = np.zeros((4, 4, 3))
+    pictures: list[Picture] = [torn, first, b"no picture", second, tmp_path / "none.jpg", floats]
     for batch in (1, 16):
         outcomes = list(captioner.each(pictures, batch=batch))
         bad = [(i, e.what) for i, e in enumerate(outcomes) if isinstance(e, ImageError)]
-        assert bad == [(0, str(torn)), (2, "picture 3"), (4, str(tmp_path / "none.jpg"))]
+        missing = str(tmp_path / "none.jpg")
+        assert bad == [(0, str(torn)), (2, "picture 3"), (4, missing), (5, "picture 6")]
         good = [outcome for outcome in outcomes if isinstance(outcome, Caption)]
         assert [c.text for c in good] == [c.text for c in captioner.caption([first, second])]
     with pytest.raises(ImageError, match=r"torn\.png"):
@@ -202,6 +204,8 @@ def test_the_backbone_must_be_the_one_that_the_model_learnt_from(tmp_path: Path)
     assert refused(unknown, BackboneError).what == "bottom-up"
     huge = make_model(tmp_path / "huge", pixels=10**6)
     assert "1,000,000 pixels a side" in refused(huge, CheckpointError).why
+    below = make_model(tmp_path / "below", eyes=NETWORK, pixels=-32)
+    assert "-32 pixels a side" in refused(below, CheckpointError).why
 
 
 def test_a_backbone_that_is_not_installed_is_named(

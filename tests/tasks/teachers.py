@@ -20,6 +20,7 @@ def make_teacher(
     captioner: str = "causal",
     seed: int = 0,
     vocabulary: Vocabulary | None = None,
+    digest: str = "",
     **sizes: int,
 ) -> Path:
     """A model folder for the features of `store`; some of its captions end, and most never do."""
@@ -34,6 +35,7 @@ def make_teacher(
         str(store.index["backbone"]),
         config,
         int(store.index["pixels"]),
+        digest,
     )
     write_model(folder, model.state_dict(), settings, words, "")
     return folder

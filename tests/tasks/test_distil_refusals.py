@@ -62,6 +62,20 @@ def test_a_student_is_no_teacher(options: DistilOptions, home: Path, tmp_path: P
     assert not options.out.exists()
 
 
+def test_features_of_other_eyes_by_the_same_name_are_refused(
+    options: DistilOptions, home: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(home / "store", tmp_path / "store")
+    path = tmp_path / "store" / "index.json"
+    path.write_text(json.dumps(json.loads(path.read_bytes()) | {"weights": "package"}))
+    for digest in ("package", "tuned"):
+        make_teacher(tmp_path / digest, FeatureStore(tmp_path / "store"), digest=digest)
+    here = replace(options, features=(tmp_path / "store",))
+    run(replace(here, model=tmp_path / "package"))
+    with pytest.raises(StoreError, match="learnt from b with other weights"):
+        run(replace(here, model=tmp_path / "tuned", out=tmp_path / "other"))
+
+
 @pytest.mark.parametrize(("key", "value"), [("backbone", "c"), ("pixels", 9)])
 def test_features_it_has_not_learnt_are_refused(
     key: str, value: object, options: DistilOptions, tmp_path: Path

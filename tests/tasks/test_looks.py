@@ -90,6 +90,15 @@ def test_what_is_a_look(options: EvaluateOptions) -> None:
     ]
 
 
+def test_what_is_logged_is_what_was_scored(options: EvaluateOptions) -> None:
+    """A pipe can be read only once, and a file may change meanwhile."""
+    before = hashlib.sha256(Path("said.json").read_bytes()).hexdigest()
+    evaluation = evaluate(options)
+    Path("said.json").write_text("[]")
+    log_look(evaluation, options)
+    assert [line["sha256"] for line in lines(Path("test-looks.jsonl"))] == [before]
+
+
 def test_two_systems_are_two_looks(options: EvaluateOptions) -> None:
     write_json(Path("other.json"), [{"image_id": n, "caption": "a cat"} for n in (2, 3, 4)])
     both = dataclasses.replace(options, against=Path("other.json"), bootstrap=100)

@@ -97,6 +97,13 @@ def test_a_model_with_eyes_is_simply_packed(tmp_path: Path) -> None:
         pack_model(PackOptions(options.out, tmp_path / "no"))
 
 
+def test_a_card_that_is_not_utf_8_is_kept_as_far_as_it_goes(tmp_path: Path) -> None:
+    model = make_model(tmp_path / "model", eyes=EYES)
+    (model / "README.md").write_bytes("# Für Photos\n".encode("latin-1"))
+    pack_model(PackOptions(model, tmp_path / "packed"))
+    assert (tmp_path / "packed" / "README.md").read_text().startswith("# F\ufffdr Photos\n")
+
+
 def test_the_card_says_how_it_was_packed(tmp_path: Path) -> None:
     model = make_model(tmp_path / "model", eyes=EYES)
     pack_model(PackOptions(model, tmp_path / "packed", bits=4, eyes_bits=7))

@@ -295,3 +295,28 @@ def test_the_gpu_gives_the_same_features(tmp_path: Path) -> None:
     gpu = run(small(tmp_path / "gpu", device="cuda")).store
     difference = max(np.abs(cpu[i].astype(np.float32) - gpu[i]).max() for i in range(len(cpu)))
     assert difference < 0.05
+
+
+def test_mirrored_pictures_come_after_all_others(tmp_path: Path) -> None:
+    """As images of their own, of the splits asked for only, and truly turned round."""
+    plain = run(small(tmp_path / "plain", 40, backbone="pixels"))
+    done = run(small(tmp_path / "both", 40, backbone="pixels", mirror=("train",)))
+    own = plain.store.records
+    chosen = [row for row, record in enumerate(own) if record.split == "train"]
+    assert 0 < len(chosen) < 40
+    assert done.store.records[:40] == own
+    twins = done.store.records[40:]
+    assert [twin.id for twin in twins] == [f"{own[row].id}-mirrored" for row in chosen]
+    for place, row in enumerate(chosen):
+        twin = twins[place]
+        assert (twin.captions, twin.split) == (own[row].captions, "train")
+        assert twin.facts is None  # what stood on the left stands on the right
+        picture = np.asarray(done.store[row]).reshape(2, 2, 32, 32, 3)  # two by two cells
+        mirrored = np.asarray(done.store[40 + place]).reshape(2, 2, 32, 32, 3)
+        assert np.abs(picture[:, ::-1, :, ::-1].astype(int) - mirrored).max() <= 1
+    assert done.reading.captions == 5 * (40 + len(chosen))
+    assert done.store.index["mirrored"] == ["train"]
+    with pytest.raises(StoreError, match="another"):
+        run(small(tmp_path / "plain", 40, backbone="pixels", mirror=("train",)))
+    with pytest.raises(ConfigError, match="there is no split 'trian'"):
+        run(small(tmp_path / "no", 40, mirror=("trian",)))

@@ -49,7 +49,7 @@ def make_store(folder: Path, weights: Path | None = None, *, pixels: bool = Fals
     return writer.finish()
 
 
-def run(out: Path, features: Path, **more: Any) -> Path:
+def run(out: Path, features: Path, *, resume: bool = False, **more: Any) -> Path:
     table = {
         "stage": "teacher_xe",
         "captioner": "causal",
@@ -59,7 +59,7 @@ def run(out: Path, features: Path, **more: Any) -> Path:
         "engine": {"device": "cpu"},
         **more,
     }
-    train(structure(table, Settings, "test"), command=COMMAND)
+    train(structure(table, Settings, "test"), resume=resume, command=COMMAND)
     return out / "best"
 
 
@@ -70,7 +70,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     make_store(home / "features")
     make_store(home / "pixels", pixels=True)
     first = run(home / "first", home / "features", model=MODEL)
-    seeing = {"start": str(first), "model": {"eyes": EYES}}
+    seeing: dict[str, Any] = {"start": str(first), "model": {"eyes": EYES}}
     run(home / "seeing", home / "pixels", **seeing, schedule={"learning_rate": 1e-3})
     return home
 
@@ -121,6 +121,36 @@ def test_a_run_from_scratch_begins_with_the_package_eyes(home: Path, tmp_path: P
 def test_eyes_need_pixels(home: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="eyes need the pixels"):
         run(tmp_path / "no", home / "features", model={**MODEL, "eyes": EYES})
+
+
+def test_pixels_need_eyes(home: Path, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="no eyes to see them with"):
+        run(tmp_path / "no", home / "pixels", model=MODEL)
+
+
+def test_eyes_of_another_kind_are_the_package_s(home: Path, tmp_path: Path) -> None:
+    """Not half of the one and half of the other: names and shapes agree here and there."""
+    other = "efficientnet-lite0"
+    asked: dict[str, Any] = {"start": str(home / "seeing" / "best"), "model": {"eyes": other}}
+    still = {"learning_rate": 1e-12}
+    run(tmp_path / "other", home / "pixels", **asked, schedule=still)
+    trained = weights(tmp_path, "other/best")
+    for name, tensor in pretrained_eyes(other).items():
+        torch.testing.assert_close(trained[name], tensor, atol=1e-6, rtol=0)
+    with pytest.raises(ConfigError, match="other weights"):
+        run(tmp_path / "scst", home / "pixels", **asked, stage="scst")
+
+
+def test_a_run_begun_before_there_were_eyes_goes_on(home: Path, tmp_path: Path) -> None:
+    run(tmp_path / "old", home / "features", model=MODEL)
+    path = tmp_path / "old" / "config.toml"
+    kept = path.read_text().splitlines(keepends=True)
+    assert sum(line.startswith(("eyes =", "seen =")) for line in kept) == 2
+    path.write_text("".join(x for x in kept if not x.startswith(("eyes =", "seen ="))))
+    more = {"epochs": 2, "batch": 4, **QUIET}
+    run(tmp_path / "old", home / "features", model=MODEL, run=more, resume=True)
+    with pytest.raises(ConfigError, match=r"model\.seen: the run was begun with 1\.0"):
+        run(tmp_path / "old", home / "features", model={**MODEL, "seen": 0.5}, resume=True)
 
 
 @pytest.mark.gpu

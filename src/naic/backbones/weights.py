@@ -60,9 +60,12 @@ def _tuned(name: str, folder: Path) -> dict[str, Tensor]:
     path = folder / "model.safetensors"
     try:
         found = load(path.read_bytes())
-    except (OSError, SafetensorError) as error:
+    except (OSError, SafetensorError, KeyError, ValueError, RuntimeError) as error:
         why = f"cannot be read ({error})"
         raise BackboneError(str(path), why, "Name the folder of a model that has eyes.") from error
+    if any(key.endswith("/codes") for key in found):
+        why = "is packed: its eyes are no longer quite those that were trained"
+        raise BackboneError(str(path), why, "Name the model that it was made from.")
     eyes = {key.removeprefix(EYES): value for key, value in found.items() if key.startswith(EYES)}
     if _shapes(eyes) != _shapes(EfficientNetLite(name, labels=False).state_dict()):
         why = f"has no eyes that are {name}"

@@ -235,7 +235,7 @@ def _shapes(path: Path, settings: ModelSettings, family: Family) -> Mapping[str,
     try:
         with torch.device("meta"):
             return family.build(settings.model, settings.features, settings.words).state_dict()
-    except (RuntimeError, ValueError, OverflowError) as error:
+    except (RuntimeError, ValueError, OverflowError, ConfigError) as error:
         why = f"no model can be made by these settings ({str(error).splitlines()[0]})"
         raise CheckpointError(str(path), why, "Use the file as it was saved.") from error
 

@@ -94,6 +94,10 @@ class Teacher:
             said = "{} numbers from {} at {} pixels"
             why = f"the features are {said.format(*given)}, and it reads {said.format(*read)}"
             raise StoreError(str(self.folder), why, "Prepare features as for the teacher.")
+        seen = index.get("weights", "")
+        if own.digest and seen and own.digest != seen:
+            why = f"it learnt from {own.backbone} with other weights than the features come from"
+            raise StoreError(str(self.folder), why, "Prepare features as for the teacher.")
 
     def caption(
         self, store: AnyStore, batches: Sequence[Sequence[int]], shape: Shape

@@ -12,10 +12,10 @@ from rich.table import Table
 from naic.cli.main import FAILED, SOME_SKIPPED
 from naic.metrics.bootstrap import FEWEST_IMAGES
 from naic.tasks.evaluate import Evaluation, evaluate
-from naic.tasks.evaluate_options import EvaluateOptions
+from naic.tasks.evaluate_options import EvaluateOptions, check_log
 from naic.tasks.evaluation_report import write_reports
 from naic.tasks.evaluation_signature import signature_line
-from naic.tasks.looks import log_look
+from naic.tasks.looks import log_look, names_test
 
 HELP = """Score captions against those of people, as the public COCO evaluation does.
 
@@ -39,6 +39,8 @@ def run(arguments: Sequence[str]) -> int:
     options = tyro.cli(
         EvaluateOptions, prog="naic evaluate", description=HELP, args=list(arguments)
     )
+    if names_test(options.split):
+        check_log(options.log)
     evaluation = evaluate(options, _report)
     log = log_look(evaluation, options)  # first: nobody shall see what is not in it
     try:

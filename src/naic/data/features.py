@@ -205,7 +205,7 @@ def _read_index(folder: Path) -> dict[str, Any]:
         raise StoreError(
             str(path), f"has format {version}, this naic reads {FORMAT}", "Run prepare again."
         )
-    if index.get("dtype") not in KINDS:
+    if str(index.get("dtype")) not in KINDS:
         why = f"has features of the kind {index.get('dtype')!r}, which this naic does not know"
         raise StoreError(str(path), why, "Run prepare again.")
     return index

@@ -12,9 +12,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from PIL import ImageOps
 from PIL.Image import Image
 
 from naic.data.folders import Folder, printable, spellings, walk
+from naic.data.records import ImageSource
 from naic.data.tars import TarMember, index_tar
 from naic.errors import DataError, ImageError
 from naic.images import MAX_BYTES, open_image
@@ -68,6 +70,22 @@ class TarImage:
             why = f"the archive ends after {len(data)} of the picture's {self.size} bytes"
             raise ImageError(self.name, why, "The tar changed or was cut; copy it again.")
         return open_image(data, name=self.name, at_least=at_least)
+
+
+@dataclass(frozen=True, slots=True)
+class Mirrored:
+    """Another picture, left and right exchanged."""
+
+    image: ImageSource
+
+    @property
+    def name(self) -> str:
+        """That of the picture, and what was done to it."""
+        return f"{self.image.name} (mirrored)"
+
+    def load(self, at_least: int | None = None) -> Image:
+        """The picture, upright and RGB; raises ImageError."""
+        return ImageOps.mirror(self.image.load(at_least))
 
 
 class _FolderRoot:

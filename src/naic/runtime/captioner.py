@@ -15,7 +15,7 @@ from naic.decode.greedy import greedy
 from naic.decode.parallel import parallel
 from naic.errors import BackboneError, CheckpointError, ConfigError, ImageError
 from naic.models.captioner import Captioner as Network
-from naic.runtime.pictures import Picture, as_source
+from naic.runtime.pictures import Picture, any_source
 from naic.text.vocabulary import PERIOD
 
 SHIPPED = Path(__file__).parent.parent / "shipped"
@@ -100,7 +100,7 @@ class Captioner:
         """
         if isinstance(pictures, str | bytes):  # a sequence too, but of letters
             raise ConfigError("pictures", "this is one picture, not several", "Give a list: [it].")
-        sources = [as_source(picture, number) for number, picture in enumerate(pictures, 1)]
+        sources = [any_source(picture, number) for number, picture in enumerate(pictures, 1)]
         try:
             for seen in extract(sources, self._backbone, batch=batch):
                 outcomes: dict[int, Caption | ImageError] = dict(seen.errors)
@@ -141,8 +141,8 @@ class Captioner:
 def _backbone(folder: Path, settings: ModelSettings, device: torch.device) -> Backbone:
     """What a picture goes through first; for a model with eyes of its own, nothing that sees."""
     pixels = settings.pixels or DEFAULT_PIXELS
-    if pixels > MOST_PIXELS:
-        why = f"pictures of {pixels:,} pixels a side are more than {MOST_PIXELS:,}"
+    if not 0 < pixels <= MOST_PIXELS:
+        why = f"pictures of {pixels:,} pixels a side are not from 1 to {MOST_PIXELS:,}"
         raise CheckpointError(str(folder / CONFIG), why, "Use the file as it was saved.")
     name = "pixels" if settings.model.eyes else settings.backbone
     found = load_backbone(name, pixels=pixels, device=str(device))

@@ -53,6 +53,27 @@ class MemoryImage:
         return upright(rgb, orientation_of(info.get("exif", b"")))
 
 
+@dataclass(frozen=True, slots=True)
+class NoImage:
+    """What was handed over and is no picture: the error comes in its place among the others."""
+
+    name: str
+    why: str
+    hint: str
+
+    def load(self, at_least: int | None = None) -> Image.Image:
+        """Raises ImageError."""
+        raise ImageError(self.name, self.why, self.hint)
+
+
+def any_source(picture: object, number: int) -> ImageSource:
+    """As `as_source`, but what is wrong with an object shows when it is loaded, as with a file."""
+    try:
+        return as_source(picture, number)
+    except ImageError as error:
+        return NoImage(error.what, error.why, error.hint)
+
+
 def as_source(picture: object, number: int) -> ImageSource:
     """The picture as something that can be loaded; `number`, from 1 on, names one without a path.
 

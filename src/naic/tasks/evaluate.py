@@ -21,7 +21,7 @@ from naic.metrics.spice import program as spice_program
 from naic.metrics.spice import spice
 from naic.tasks.evaluate_options import JAVA, NAMES, EvaluateOptions, Metric
 from naic.tasks.evaluation_signature import Corpus, digest, sign
-from naic.tasks.results_file import pair, read_results
+from naic.tasks.results_file import ResultsFile, pair, read_results
 from naic.text import tokenise
 
 __all__ = ["Comparison", "EvaluateOptions", "Evaluation", "System", "evaluate"]
@@ -33,12 +33,14 @@ class System:
 
     Attributes:
         name: the file.
+        sha256: of the file as it was read, unpacked.
         captions: one for each image, as they were given.
         scores: by the public evaluation's names, in their order.
         habits: how the captions are written.
     """
 
     name: str
+    sha256: str
     captions: list[str]
     scores: dict[str, Score]
     habits: Habits
@@ -116,9 +118,7 @@ def evaluate(options: EvaluateOptions, report: Callable[[str], None] = _silent) 
     scorer = _Scorer(
         options, tokenised([image.captions for image in images]), _corpus(options, problems), report
     )
-    system, *others = [
-        scorer.score(file.name, own) for file, own in zip(files, captions, strict=True)
-    ]
+    system, *others = [scorer.score(file, own) for file, own in zip(files, captions, strict=True)]
     whole = sum(bool(image.captions) for image in read.images)
     evaluation = Evaluation(
         system=system,
@@ -201,7 +201,7 @@ class _Scorer:
         self.failed: dict[str, str] = {}
         self.programs: dict[str, str] = {}
 
-    def score(self, name: str, captions: list[str]) -> System:
+    def score(self, file: ResultsFile, captions: list[str]) -> System:
         """All the scores of one file."""
         hypotheses = [" ".join(tokenise(caption)) for caption in captions]
         scores: dict[str, Score] = {}
@@ -210,7 +210,7 @@ class _Scorer:
             self.report(f"scoring {metric}")
             scores |= {score.name: score for score in self._metric(metric, hypotheses)}
         ordered = {key: scores[key] for key in NAMES if key in scores}
-        return System(name, captions, ordered, habits(hypotheses))
+        return System(file.name, file.sha256, captions, ordered, habits(hypotheses))
 
     def _metric(self, metric: Metric, hypotheses: list[str]) -> list[Score]:
         match metric:

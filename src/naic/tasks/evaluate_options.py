@@ -98,13 +98,11 @@ class EvaluateOptions:
         self._check_outputs()
 
     def _check_log(self) -> None:
-        """What would not be logged is not asked for; what must be can be."""
+        """What would not be logged is not asked for."""
         for option, given in (("--log", self.log is not None), ("--why", bool(self.why))):
             if given and self.split and not names_test(self.split):
                 why = f"only looks at the split {TEST!r} are logged"
                 raise ConfigError(option, why, f"Leave it out, or score --split {TEST}.")
-        if self.log is None and names_test(self.split):
-            _check_output("--log", default_log())
 
     def _check_numbers(self) -> None:
         if self.bootstrap != 0 and self.bootstrap < FEWEST_RESAMPLES:
@@ -150,6 +148,11 @@ class EvaluateOptions:
             return tuple(dict.fromkeys(self.metrics))
         every: tuple[Metric, ...] = get_args(Metric)
         return tuple(metric for metric in every if not (self.fast and metric in JAVA))
+
+
+def check_log(log: Path | None) -> None:
+    """Refuse a log of looks that cannot be written, before minutes or hours of work."""
+    _check_output("--log", log or default_log())
 
 
 def _check_output(option: str, path: Path) -> None:

@@ -6,7 +6,6 @@ somebody looked, at which captions, and what came out, whether or not the figure
 
 import datetime
 import fcntl
-import hashlib
 import json
 import os
 from collections.abc import Iterator, Sequence
@@ -53,21 +52,19 @@ def log_look(evaluation: "Evaluation", options: "EvaluateOptions") -> Path | Non
     if not is_look(evaluation, options.split):
         return None
     path = options.log or default_log()
-    files = [(evaluation.system, options.results)]
-    if evaluation.against is not None and options.against is not None:
-        files.append((evaluation.against, options.against))
-    append_lines(path, [_line(evaluation, options.why, *file) for file in files])
+    systems = [evaluation.system]
+    if evaluation.against is not None:
+        systems.append(evaluation.against)
+    append_lines(path, [_line(evaluation, options.why, system) for system in systems])
     return path
 
 
-def _line(evaluation: "Evaluation", why: str, system: "System", results: Path) -> dict[str, Any]:
+def _line(evaluation: "Evaluation", why: str, system: "System") -> dict[str, Any]:
     now = datetime.datetime.now(datetime.UTC)
-    with results.open("rb") as file:
-        sha256 = hashlib.file_digest(file, "sha256").hexdigest()
     return {
         "time": now.strftime("%Y-%m-%dT%H:%M:%SZ"),
         "captions": Path(system.name).name,
-        "sha256": sha256,
+        "sha256": system.sha256,
         "references": evaluation.source["references"],
         "data": evaluation.signature["data"],  # of ids and captions, whatever file they came in
         "split": sorted({image.split for image in evaluation.images}),

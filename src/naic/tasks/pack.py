@@ -167,7 +167,9 @@ def _part_of(name: str) -> str:
 
 def _card(options: PackOptions, path: Path, parts: tuple[Part, ...], eyes: str) -> str:
     """The model's own card, and how it was packed."""
-    own = path.read_text(encoding="utf-8") if path.is_file() else f"# {options.model.name}\n"
+    own = f"# {options.model.name}\n"
+    if path.is_file():  # somebody may have written it by hand, and as they liked
+        own = path.read_text(encoding="utf-8", errors="replace")
     bits = {"eyes": options.eyes_bits, "words": options.output_bits}
     rows = [
         f"| {part.name} | {part.weights:,} | {bits.get(part.name, options.bits)} "

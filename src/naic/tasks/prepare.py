@@ -3,6 +3,7 @@
 import json
 import shutil
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -14,8 +15,9 @@ import numpy as np
 
 from naic.data.decoding import stand_back
 from naic.data.features import FeatureStore
-from naic.data.readers import Reading, read
+from naic.data.readers import Reading, read, refuse_unknown
 from naic.data.records import Problem, Problems, Record
+from naic.data.sources import Mirrored
 from naic.data.storewriter import ShardRows, StoreWriter
 from naic.errors import ConfigError, StoreError
 from naic.files import locked
@@ -133,7 +135,29 @@ def _read(options: PrepareOptions, problems: Problems) -> Reading:
         splits=options.splits or None,
         limit=options.limit,
     )
+    if options.mirror:
+        reading = _with_mirrors(reading, options.mirror)
     return _without_labels(reading) if options.unlabelled else reading
+
+
+def _with_mirrors(reading: Reading, splits: tuple[str, ...]) -> Reading:
+    """Twins of the images of these splits, after all of the others: those keep their places."""
+    refuse_unknown(splits, reading.splits)
+    twins = [
+        replace(record, id=f"{record.id}-mirrored", image=Mirrored(record.image), facts=None)
+        for record in reading.records
+        if record.split in splits
+    ]
+    captions = sum(len(record.captions) for record in twins)
+    return replace(
+        reading,
+        records=[*reading.records, *twins],
+        images_seen=reading.images_seen + len(twins),
+        captions_seen=reading.captions_seen + captions,
+        captions=reading.captions + captions,
+        unlabelled=reading.unlabelled + sum(not record.captions for record in twins),
+        splits=reading.splits + Counter(record.split for record in twins),
+    )
 
 
 def _without_labels(reading: Reading) -> Reading:
@@ -149,7 +173,8 @@ def _without_labels(reading: Reading) -> Reading:
 
 def _settings(options: PrepareOptions, backbone: "Backbone") -> dict[str, Any]:
     """What makes features what they are; a resumed run must agree in all of it."""
-    labels = {"unlabelled": True} if options.unlabelled else {}
+    labels: dict[str, Any] = {"unlabelled": True} if options.unlabelled else {}
+    mirror = {"mirrored": list(options.mirror)} if options.mirror else {}
     return {
         "reader": options.reader,
         "backbone": backbone.name,
@@ -161,7 +186,8 @@ def _settings(options: PrepareOptions, backbone: "Backbone") -> dict[str, Any]:
         # Neither changes more than the last bit of a feature, but a store is to be one thing.
         "device": backbone.device.type,
         "batch": options.batch,
-        **labels,  # only where it is so: stores of before the option have no such key
+        **labels,  # only where it is so: stores of before the options have no such keys
+        **mirror,
     }
 
 

@@ -34,6 +34,9 @@ class PrepareOptions:
         limit: Take only the first so many images.
         unlabelled: Leave the captions (and facts) out: for images that stand in for unlabelled
             ones.
+        mirror: Take the pictures of these splits mirrored, too, as images of their own with the
+            same captions. For photos: people rarely speak of left and right there, and a model
+            learns less by heart. Name the splits it is trained on, such as: train restval.
         seed: Which scenes shapes draws.
         skip_bad: Leave bad rows of SOURCE out and count them, instead of stopping at the first.
         retry_bad: Try pictures again that an earlier run into DIR could not use.
@@ -54,6 +57,7 @@ class PrepareOptions:
     splits: Annotated[tuple[str, ...], arg(metavar="NAME ...")] = ()
     limit: Annotated[int | None, arg(metavar="INT")] = None
     unlabelled: bool = False
+    mirror: Annotated[tuple[str, ...], arg(metavar="NAME ...")] = ()
     seed: int = 0
     skip_bad: bool = False
     retry_bad: bool = False

@@ -1,5 +1,6 @@
 """Files of captions as the COCO server takes them, and whose image each caption is of."""
 
+import hashlib
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -9,7 +10,7 @@ from typing import NamedTuple
 from naic.data.folders import printable
 from naic.data.readers.captions import Captioned, Captions
 from naic.data.readers.entries import is_text, kind, without_suffix
-from naic.data.readers.files import read_json
+from naic.data.readers.files import decode_json, read_bytes
 from naic.data.records import Problems
 from naic.errors import DataError
 from naic.images import IMAGE_SUFFIXES
@@ -32,10 +33,11 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class ResultsFile:
-    """All captions of one system."""
+    """All captions of one system; `sha256` is that of the file, unpacked."""
 
     name: str
     results: list[Result]
+    sha256: str
 
 
 def read_results(path: Path) -> ResultsFile:
@@ -45,7 +47,8 @@ def read_results(path: Path) -> ResultsFile:
         DataError: it cannot be read, or an entry is not what it should be; the entry is named.
     """
     name = printable(str(path))
-    value = read_json(path)
+    data = read_bytes(path)  # once: a pipe has nothing to say the second time
+    value = decode_json(data, name)
     if not isinstance(value, list):
         why = f"it holds {kind(value)} where a list of captions is expected"
         raise DataError(name, why, _SHAPE)
@@ -53,7 +56,8 @@ def read_results(path: Path) -> ResultsFile:
         raise DataError(name, "there is no caption in it", _SHAPE)
     file = printable(path.name)
     rows = enumerate(value, 1)
-    return ResultsFile(name, [_result(row, f"{file}, entry {number}") for number, row in rows])
+    results = [_result(row, f"{file}, entry {number}") for number, row in rows]
+    return ResultsFile(name, results, hashlib.sha256(data).hexdigest())
 
 
 def _result(row: object, where: str) -> Result:

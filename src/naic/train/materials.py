@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from naic.backbones.efficientnet import GRID_CHANNELS
-from naic.backbones.weights import eyes_digest
+from naic.backbones.weights import eyes_digest, load_efficientnet
 from naic.captioners.families import Family
 from naic.captioners.folder import LoadedModel, ModelSettings, load_model
 from naic.captioners.seeing import pretrained_eyes, tensors_of_eyes, without_eyes
@@ -72,7 +72,7 @@ class Materials:
             backbone=str(self.store.index["backbone"]),
             model=self.config,
             pixels=int(self.store.index["pixels"]),
-            digest="" if _has_eyes(self.config) else str(self.store.index.get("weights", "")),
+            digest="" if _eyes(self.config) else str(self.store.index.get("weights", "")),
         )
 
     def sign(self) -> DataSignature:
@@ -92,6 +92,7 @@ def find_materials(settings: Settings, captioners: Mapping[str, Family]) -> Mate
         sizes = {**_sizes(begun, store), **settings.model}
         settings = replace(settings, model=sizes)
     config = model_config(settings, captioners)
+    _check_pixels(store, config)
     if begun is not None:
         _check_start(settings, begun, store, config)
     settings = replace(settings, model=asdict(config))
@@ -107,8 +108,8 @@ def find_materials(settings: Settings, captioners: Mapping[str, Family]) -> Mate
         taken = take_weights(model, _first_weights(begun, config))
         _check_taken(settings, taken)
         start = taken.describe()
-    elif isinstance(config, TransformerConfig) and config.eyes:
-        take_weights(model, pretrained_eyes(config.eyes))
+    elif eyes := _eyes(config):
+        take_weights(model, pretrained_eyes(eyes))
     length: int = model.length  # type: ignore[assignment]
     further = [FeatureStore(folder) for folder in settings.data.unlabelled]
     images = JoinedStore([store, *further]) if further else store
@@ -132,14 +133,22 @@ def find_materials(settings: Settings, captioners: Mapping[str, Family]) -> Mate
     )
 
 
-def _has_eyes(config: object) -> bool:
-    return isinstance(config, TransformerConfig) and bool(config.eyes)
+def _eyes(config: object) -> str:
+    """The kind of eyes that a model has; empty: none."""
+    return config.eyes if isinstance(config, TransformerConfig) else ""
+
+
+def _check_pixels(store: FeatureStore, config: object) -> None:
+    """The same matrix for each cell's pixels would be no eyes."""
+    if store.index["backbone"] == PIXELS and not _eyes(config):
+        why = "the store holds pixels, and this model has no eyes to see them with"
+        raise ConfigError("model.eyes", why, 'Set eyes = "efficientnet-lite2", or use features.')
 
 
 def _sizes(begun: LoadedModel, store: FeatureStore) -> dict[str, Any]:
     """The start model's sizes; its eyes only where there are pixels to look at."""
     sizes = asdict(begun.settings.model)
-    if _has_eyes(begun.settings.model) and store.index["backbone"] != PIXELS:
+    if _eyes(begun.settings.model) and store.index["backbone"] != PIXELS:
         sizes["eyes"] = ""
     return sizes
 
@@ -149,29 +158,28 @@ def _check_start(
 ) -> None:
     """Refuse a start model that learnt from features of another kind."""
     own = begun.settings
-    seeing = _has_eyes(own.model)
+    seeing, wanted = _eyes(own.model), _eyes(config)
     reads = GRID_CHANNELS if seeing else own.features
-    given = GRID_CHANNELS if _has_eyes(config) else store.dim
+    given = GRID_CHANNELS if wanted else store.dim
     if reads != given:
         why = f"it takes features of size {reads}, the store has {given}"
         raise ConfigError("start", why, "Prepare the features with the start model's backbone.")
-    if settings.stage not in ("scst", "cmal") or _has_eyes(config):
+    if settings.stage not in ("scst", "cmal") or (wanted and wanted == seeing):
         return
     eyes = eyes_digest(tensors_of_eyes(begun.model.state_dict())) if seeing else own.digest
-    here = store.index.get("weights", "")
+    here = load_efficientnet(wanted)[1] if wanted else store.index.get("weights", "")
     if eyes and here and eyes != here:
-        why = "the store's features come from a backbone with other weights than its own did"
+        why = "what it would see comes from a backbone with other weights than its own features"
         raise ConfigError("start", why, "Prepare the features with the start model's backbone.")
 
 
 def _first_weights(begun: LoadedModel, config: object) -> dict[str, Tensor]:
-    """The start model's; eyes that it does not have are the package's."""
+    """The start model's; eyes that it does not have, or not of that kind, are the package's."""
     weights = begun.model.state_dict()
-    if not (isinstance(config, TransformerConfig) and config.eyes):
-        return without_eyes(weights)
-    return (
-        weights if _has_eyes(begun.settings.model) else {**weights, **pretrained_eyes(config.eyes)}
-    )
+    wanted = _eyes(config)
+    if wanted and wanted == _eyes(begun.settings.model):
+        return weights
+    return without_eyes(weights) | (pretrained_eyes(wanted) if wanted else {})
 
 
 def _teacher_words(settings: Settings, pseudo: Sequence[PseudoStore]) -> Vocabulary | None:

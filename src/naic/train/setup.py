@@ -5,7 +5,7 @@ import os
 import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -159,7 +159,9 @@ def check_folder(materials: Materials, *, resume: bool) -> None:
     if not resume:
         why = "there is a run in this folder"
         raise ConfigError(str(out), why, "Go on with --resume auto, or choose another --out.")
-    _same_run(path, tomllib.loads(settings_toml(materials.settings)))
+    # A run may have been begun before its model had all of these settings.
+    unset = {f"model.{one.name}": one.default for one in fields(materials.config)}
+    _same_run(path, tomllib.loads(settings_toml(materials.settings)), unset)
 
 
 def _open_run(materials: Materials) -> None:
@@ -175,9 +177,9 @@ def _open_run(materials: Materials) -> None:
     checkpoint.clean(out)
 
 
-def _same_run(path: Path, now: dict[str, Any]) -> None:
+def _same_run(path: Path, now: dict[str, Any], unset: dict[str, Any]) -> None:
     try:
-        before = _flat(tomllib.loads(path.read_text(encoding="utf-8")))
+        before = unset | _flat(tomllib.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError) as error:
         raise CheckpointError(str(path), f"cannot be read ({error})", "Begin a new run.") from error
     after = _flat(now)

@@ -96,7 +96,9 @@ def write_store(folder: Path, items: Sequence[Item] = ITEMS) -> Path:
     lines = "".join(json.dumps(row) + "\n" for row in rows)
     (folder / "records.jsonl").write_text(lines, encoding="utf-8")
     write_json(folder / "plan.json", {})
-    write_json(folder / "index.json", {"format": 1, "shards": [{"images": len(items)}]})
+    write_json(
+        folder / "index.json", {"format": 1, "dtype": "float16", "shards": [{"images": len(items)}]}
+    )
     return folder
 
 

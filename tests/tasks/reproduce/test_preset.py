@@ -25,7 +25,7 @@ def test_ours_are_whole(name: str) -> None:
     begun = read_settings(preset.path("teacher_xe")).start is not None
     first = preset.path("teacher_first" if begun else "teacher_xe")
     teacher, base = (read_settings(path) for path in (first, preset.path("student_base")))
-    sizes = [replace(model_config(run), dropout=0.0) for run in (teacher, base)]
+    sizes = [replace(model_config(run), dropout=0.0, seen=1.0) for run in (teacher, base)]
     assert sizes[0] == sizes[1]
     cmal = read_settings(preset.path("cmal"))
     assert (cmal.cmal.baseline, cmal.cmal.topk) == ("cf", 2)

@@ -117,8 +117,11 @@ def read_json(path: Path, unused: tuple[str, str] | None = None) -> object:
 
     For `unused` see `parse_json`.
     """
-    name = printable(str(path))
-    data = read_bytes(path)
+    return decode_json(read_bytes(path), printable(str(path)), unused)
+
+
+def decode_json(data: bytes, name: str, unused: tuple[str, str] | None = None) -> object:
+    """What the bytes of a JSON file hold; `name` is what to call it in a message."""
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -16,9 +16,9 @@ from naic.metrics.bootstrap import FEWEST_IMAGES, interval, resample
 from naic.metrics.java import find_java
 from naic.metrics.spice import program as spice_program
 from naic.tasks.evaluate import EvaluateOptions, Evaluation, evaluate
-from naic.tasks.evaluate_options import NAMES, Metric
+from naic.tasks.evaluate_options import NAMES, Metric, check_log
 from naic.tasks.evaluation_signature import signature_line
-from naic.tasks.looks import log_look
+from naic.tasks.looks import log_look, names_test
 
 RESAMPLES = 1000
 WITHOUT_SPICE: tuple[Metric, ...] = ("Bleu", "METEOR", "ROUGE_L", "CIDEr")
@@ -62,6 +62,11 @@ class People:
     records: list[StoredRecord]
     drawn: bool
 
+    @property
+    def looked_at(self) -> bool:
+        """Whether a score of theirs is a look at a test split, which is logged."""
+        return names_test([self.split]) and not self.drawn
+
 
 class Judge:
     """Scores files of captions against what people said of the same images."""
@@ -82,6 +87,8 @@ class Judge:
         self._fast = fast
         self._spice = spice
         self._log = log
+        if people.looked_at:
+            check_log(log)
 
     @property
     def manner(self) -> dict[str, bool]:
@@ -99,11 +106,11 @@ class Judge:
             metrics=() if self._spice or self._fast else WITHOUT_SPICE,
             fast=self._fast,
             bootstrap=0,
-            log=self._log,
-            why=why,
         )
+        if people.looked_at:
+            options = replace(options, log=self._log, why=why)
         evaluation = self._without_what_is_missing(options)
-        if not people.drawn:
+        if people.looked_at:
             log_look(evaluation, options)
         for name, reason in (*evaluation.missing.items(), *evaluation.failed.items()):
             self._tell(name, reason)

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from naic.data.features import FeatureStore
 from naic.errors import ConfigError
 from naic.files import locked, writing
+from naic.tasks.evaluate_options import check_log
+from naic.tasks.looks import names_test
 from naic.tasks.reproduce.crew import make_together
 from naic.tasks.reproduce.journal import Journal, request
 from naic.tasks.reproduce.options import ReproduceOptions
@@ -91,6 +93,9 @@ def _checked(preset: Preset, options: ReproduceOptions, journal: Journal) -> Pla
     workshop.check_data(plan.stages(options.chosen))
     check_machine(preset, device=options.device, graph=options.graph)
     given = workshop.is_given("features")
+    data = FeatureStore(workshop.folder("features")).index if given else preset.files["prepare"]
+    if names_test([preset.settings.report]) and data.get("reader") != "shapes":
+        check_log(options.log)  # not after the hours of training
     if options.only_tables and not given and not workshop.is_finished("features", 0):
         why = "there are no features yet, and so nothing to make tables of"
         raise ConfigError(str(options.out), why, "Leave out --only-tables.")

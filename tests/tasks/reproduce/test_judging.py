@@ -1,0 +1,67 @@
+"""When a score is a look at a test split, and when it is not."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from naic.data.features import StoredRecord
+from naic.errors import ConfigError
+from naic.tasks.reproduce import outlook
+from naic.tasks.reproduce.judging import Judge, People
+from tests.data.readers.helpers import write_json
+from tests.tasks.reproduce.coco_like import write_dataset, write_store
+from tests.tasks.reproduce.micro import make_options
+
+LOG = Path("test-looks.jsonl")
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The captions of two images, in the current folder."""
+    monkeypatch.chdir(tmp_path)
+    Path("people.csv").write_text(
+        "image,caption,split\n1.jpg,a dog,dev\n2.jpg,a cat,dev\n"
+        "3.jpg,a dog,test\n4.jpg,a cow,test\n"
+    )
+    write_json(Path("dev.json"), [{"image_id": n, "caption": "a dog"} for n in (1, 2)])
+    write_json(Path("test.json"), [{"image_id": n, "caption": "a dog"} for n in (3, 4)])
+    return tmp_path
+
+
+def judge(split: str, *, drawn: bool = False, log: Path | None = None) -> Judge:
+    record = StoredRecord("1", "", split, ("a dog",), None)
+    people = People("people.csv", None, split, [record], drawn)
+    return Judge(people, lambda _: None, fast=True, spice=False, log=log)
+
+
+@pytest.mark.parametrize("log", [None, Path("own.jsonl")])
+def test_another_split_than_test_is_scored_and_not_logged(here: Path, log: Path | None) -> None:
+    kept = judge("dev", log=log).judge(Path("dev.json"), None, "reproduce: dev")
+    assert kept["values"]["Bleu_1"] == pytest.approx(0.75)
+    assert sorted(path.name for path in here.iterdir()) == ["dev.json", "people.csv", "test.json"]
+
+
+def test_drawn_scenes_are_scored_where_nothing_can_be_logged(here: Path) -> None:
+    (here / LOG).mkdir()
+    kept = judge("test", drawn=True).judge(Path("test.json"), None, "reproduce: test")
+    assert kept["values"]["Bleu_1"] == pytest.approx(0.75)
+    with pytest.raises(ConfigError, match=r"--log: test-looks\.jsonl is a folder"):
+        judge("test")
+
+
+def test_a_look_says_why(here: Path) -> None:
+    judge("test").judge(Path("test.json"), None, "reproduce: test")
+    (line,) = (here / LOG).read_text().splitlines()
+    assert json.loads(line)["why"] == "reproduce: test"
+
+
+def test_a_log_that_cannot_be_is_refused_before_anything_is_trained(
+    preset: Path, tmp_path: Path
+) -> None:
+    store = write_store(write_dataset(tmp_path / "coco"), tmp_path / "store")
+    options = make_options(preset, tmp_path / "out", features=store, log=tmp_path / "no" / "log")
+    with pytest.raises(ConfigError, match=r"--log: the folder .* does not exist"):
+        outlook(options)
+    drawn = make_options(preset, tmp_path / "out", log=tmp_path / "no" / "log")
+    assert {line.state for line in outlook(drawn)} == {"make"}
