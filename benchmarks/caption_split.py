@@ -8,6 +8,7 @@ from pathlib import Path
 
 from naic.backbones.load import choose_device
 from naic.captioners.folder import load_model
+from naic.captioners.teacher import check_features
 from naic.data.features import FeatureStore
 from naic.decode.decoding import Decoding
 from naic.files import write_atomically
@@ -27,6 +28,7 @@ def caption(
     """A results file; `features` are what the model reads, pixels for one that has eyes."""
     store, chosen = FeatureStore(features), choose_device(device)
     loaded = load_model(model, device=chosen)
+    check_features(model, loaded.settings, store)
     rows = report_rows(store, split)
     validator = Validator(store, rows, loaded.vocabulary, batch=batch, device=chosen)
     return validator.validate(loaded.model, loaded.family, Decoding(beam)).results()

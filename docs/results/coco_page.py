@@ -56,7 +56,8 @@ def best_student(rows: Sequence[Row], curves: Mapping[str, Any]) -> Row:
     def best(row: Row) -> float:
         return max(float(cider) for _, cider in curves[row["stage"]][0])
 
-    return max((row for row in rows if not row["system"].startswith("AIC")), key=best)
+    students = [row for row in rows if not row["system"].startswith("AIC")]
+    return max(reversed(students), key=best)  # of equals the last, as in naic's own choice
 
 
 def targets(

@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from PIL import Image
 from torch import Tensor
 
 from naic.captioners.folder import read_weights, write_weights
 from naic.data.features import FeatureStore
 from naic.errors import CheckpointError, ConfigError, DataError, NaicError, StoreError
 from naic.tasks.distil import DistilOptions
+from tests.runtime.small import make_model
 from tests.tasks.teachers import distil_options, make_home, make_teacher, run
 from tests.train.runs import on_one_thread
 
@@ -116,3 +118,14 @@ def test_a_folder_of_something_else_is_left_alone(options: DistilOptions) -> Non
         run(options)
     with pytest.raises(StoreError, match="is not empty and holds no pseudo-caption store"):
         run(replace(options, out=options.features[0]))
+
+
+def test_pictures_for_a_teacher_with_other_eyes_are_not_even_looked_at(tmp_path: Path) -> None:
+    """Its features came from trained eyes, which no package has."""
+    (tmp_path / "photos").mkdir()
+    Image.new("RGB", (40, 40)).save(tmp_path / "photos" / "a.png")
+    model = make_model(tmp_path / "teacher", "causal", digest="0" * 64)
+    options = DistilOptions(model, tmp_path / "out", images=(tmp_path / "photos",), device="cpu")
+    with pytest.raises(StoreError, match=r"with weights of its own.*--features"):
+        run(options)
+    assert not (tmp_path / "out" / "features").exists()

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from naic.backbones.load import choose_device
-from naic.captioners.folder import WEIGHTS, load_model
+from naic.captioners.folder import WEIGHTS, ModelSettings, load_model
 from naic.data.batches import count_regions, read_features
 from naic.data.joined import AnyStore
 from naic.data.pseudo import Taught
@@ -45,6 +45,22 @@ class Shape(NamedTuple):
         counts = count_regions(store, rows)
         most = int(counts.max())
         return cls(min(images, len(rows)), most, bool((counts < most).any()))
+
+
+def check_features(folder: Path, own: ModelSettings, store: AnyStore) -> None:
+    """Refuse features that the model in a folder has not learnt to read."""
+    index = store.index
+    given = (store.dim, index["backbone"], index["pixels"])
+    read = (own.features, own.backbone, own.pixels or index["pixels"])
+    hint = "Prepare features as for this model."
+    if given != read:
+        said = "{} numbers from {} at {} pixels"
+        why = f"the features are {said.format(*given)}, and it reads {said.format(*read)}"
+        raise StoreError(str(folder), why, hint)
+    seen = index.get("weights", "")
+    if own.digest and seen and own.digest != seen:
+        why = f"it learnt from {own.backbone} with other weights than the features come from"
+        raise StoreError(str(folder), why, hint)
 
 
 class Teacher:
@@ -87,17 +103,7 @@ class Teacher:
 
     def check(self, store: AnyStore) -> None:
         """Refuse features that the teacher has not learnt to read."""
-        own, index = self.settings, store.index
-        given = (store.dim, index["backbone"], index["pixels"])
-        read = (own.features, own.backbone, own.pixels or index["pixels"])
-        if given != read:
-            said = "{} numbers from {} at {} pixels"
-            why = f"the features are {said.format(*given)}, and it reads {said.format(*read)}"
-            raise StoreError(str(self.folder), why, "Prepare features as for the teacher.")
-        seen = index.get("weights", "")
-        if own.digest and seen and own.digest != seen:
-            why = f"it learnt from {own.backbone} with other weights than the features come from"
-            raise StoreError(str(self.folder), why, "Prepare features as for the teacher.")
+        check_features(self.folder, self.settings, store)
 
     def caption(
         self, store: AnyStore, batches: Sequence[Sequence[int]], shape: Shape

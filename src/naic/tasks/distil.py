@@ -201,6 +201,7 @@ def _look(
     """The feature stores to caption, made first where pictures are given; and bad pictures."""
     if options.features:
         return options.features, []
+    _check_eyes(options, teacher)
     folders, errors = [], list[Problem]()
     for number, source in enumerate(options.images, 1):
         out = options.out / ("features" if number == 1 else f"features-{number}")
@@ -218,6 +219,20 @@ def _look(
         folders.append(out)
         errors += prepared.errors
     return folders, errors
+
+
+def _check_eyes(options: DistilOptions, teacher: "Teacher") -> None:
+    """Before any picture is looked at: features of other eyes would mean nothing to the teacher."""
+    from naic.backbones import load_backbone
+
+    own = teacher.settings
+    found = load_backbone(own.backbone, pixels=own.pixels, device=options.device)
+    if own.digest and own.digest != found.digest:
+        why = f"it learnt from {own.backbone} with weights of its own, which no package has"
+        hint = (
+            "Make features with `naic prepare folder ... --weights RUN/best`, and give --features."
+        )
+        raise StoreError(str(teacher.folder), why, hint)
 
 
 def _joined(folders: Sequence[Path]) -> JoinedStore:
