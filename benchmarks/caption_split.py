@@ -11,6 +11,7 @@ from naic.captioners.folder import load_model
 from naic.captioners.teacher import check_features
 from naic.data.features import FeatureStore
 from naic.decode.decoding import Decoding
+from naic.errors import NaicError
 from naic.files import write_atomically
 from naic.tasks.reproduce.scoring import report_rows
 from naic.train.validate import Validator
@@ -44,10 +45,13 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=256)
     parser.add_argument("--device", default="auto")
     own = parser.parse_args()
-    found = caption(
-        own.model, own.features, own.split, beam=own.beam, batch=own.batch, device=own.device
-    )
-    write_atomically(own.out, found)
+    try:
+        found = caption(
+            own.model, own.features, own.split, beam=own.beam, batch=own.batch, device=own.device
+        )
+        write_atomically(own.out, found)
+    except NaicError as error:
+        raise SystemExit(f"caption_split: {error}") from None
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ def photos(results: Path = FOLDER, album: Path = FOLDER.parent / "photos") -> st
         _head(run, len(counted), len(rest)),
         _total([verdicts[photo["id"]][0] for photo in counted]),
         _table(counted, listed, verdicts),
-        "## The others\n\nThe rule finds these too. They are over the number, and do not count.\n",
+        _others([verdicts[photo["id"]][0] for photo in rest]),
         _table(rest, listed, verdicts),
         _sources(listed),
     ]
@@ -62,9 +62,9 @@ Made by `make docs` from `photos.json`, which is
 [photos.toml](../photos/photos.toml), which says where each photograph is and by which rule it was
 taken: the rule was written by someone who had seen no caption of any of them. All {counted + rest}
 that the rule finds are here, good and bad alike; the first {counted} count. Whether a caption names
-the main thing was said by a judge who had seen nothing else that the model says
-([judgements.toml](../photos/judgements.toml)). How sure the model was of each word is in
-`photos.json`.
+the main thing was said by a judge who had seen nothing else that the model says; mistakes about
+the rest, and in the grammar, do not count ([judgements.toml](../photos/judgements.toml)). How sure
+the model was of each word is in `photos.json`.
 """
 
 
@@ -78,6 +78,14 @@ def _total(verdicts: list[str]) -> str:
     else:
         held = f"{asked}; {open_} are not judged."
     return f"**The main thing is right in {right} of {len(verdicts)}.** {held}\n"
+
+
+def _others(verdicts: list[str]) -> str:
+    return f"""## The others
+
+The rule finds these too. They are over the number, and do not count: {verdicts.count("right")} of
+{len(verdicts)} are right.
+"""
 
 
 def _table(

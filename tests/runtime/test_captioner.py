@@ -166,8 +166,15 @@ def test_bad_pictures_stand_in_their_places(home: Path, tmp_path: Path) -> None:
 def test_no_pictures_no_captions(home: Path) -> None:
     captioner = Captioner(home / "seeing", device="cpu")
     assert captioner.caption([]) == []
-    with pytest.raises(ConfigError, match="one picture, not several"):
-        captioner.caption(str(photos(home)[0]))
+    photo = photos(home)[0]
+    picture = Image.open(photo).convert("RGB")
+    for one in (str(photo), photo, photo.read_bytes(), picture, np.array(picture)):
+        with pytest.raises(ConfigError, match="one picture, not several"):
+            captioner.caption(one)  # type: ignore[arg-type]
+    several = captioner.caption(np.stack([np.array(picture)] * 2))  # type: ignore[arg-type]
+    assert several[0] == several[1] == captioner.caption([picture])[0]
+    with pytest.raises(ConfigError, match="0 is below 1"):
+        list(captioner.each([photo], batch=0))
 
 
 @pytest.mark.parametrize("captioner", ["parallel", "causal"])

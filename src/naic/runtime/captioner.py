@@ -15,7 +15,7 @@ from naic.decode.greedy import greedy
 from naic.decode.parallel import parallel
 from naic.errors import BackboneError, CheckpointError, ConfigError, ImageError
 from naic.models.captioner import Captioner as Network
-from naic.runtime.pictures import Picture, any_source
+from naic.runtime.pictures import Picture, any_source, is_one
 from naic.text.vocabulary import PERIOD
 
 SHIPPED = Path(__file__).parent.parent / "shipped"
@@ -98,8 +98,10 @@ class Captioner:
 
         The next pictures are decoded while these are captioned.
         """
-        if isinstance(pictures, str | bytes):  # a sequence too, but of letters
+        if is_one(pictures):
             raise ConfigError("pictures", "this is one picture, not several", "Give a list: [it].")
+        if batch < 1:
+            raise ConfigError("batch", f"{batch} is below 1", "Try 16.")
         sources = [any_source(picture, number) for number, picture in enumerate(pictures, 1)]
         try:
             for seen in extract(sources, self._backbone, batch=batch):

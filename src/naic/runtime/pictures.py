@@ -23,6 +23,16 @@ Picture: TypeAlias = str | os.PathLike[str] | bytes | Image.Image | npt.NDArray[
 ARRAYS = "Give uint8 values 0 to 255 of shape (height, width), (…, 3) for RGB or (…, 4) for RGBA."
 
 
+def is_one(pictures: object) -> bool:
+    """Whether this is a picture where several were asked for.
+
+    Text, bytes and arrays are sequences too: of letters, of numbers, of rows.
+    """
+    if isinstance(pictures, np.ndarray):
+        return pictures.ndim <= len(("height", "width", "colours"))
+    return isinstance(pictures, str | bytes | os.PathLike | Image.Image)
+
+
 @dataclass(frozen=True, slots=True)
 class BytesImage:
     """The bytes of a picture file."""
