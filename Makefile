@@ -23,8 +23,9 @@ demo: $(READY)  ## captions of real photos, then the paper's ladder in small on 
 	rm -rf runs/demo
 	$(BIN)/naic reproduce --preset tiny --quick --fast --out runs/demo
 
+# The tensors of tests are small: threads that wait for each other take longer than one alone.
 test: $(READY)  ## the tests
-	$(BIN)/python -m pytest -m "not slow"
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow"
 
 lint: $(READY)  ## formatting, lint, types, the direction of imports, generated pages
 	$(BIN)/ruff format --check .
