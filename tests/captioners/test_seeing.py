@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from naic.backbones.patches import Patches
-from naic.backbones.weights import eyes_digest, load_efficientnet
+from naic.backbones.weights import eyes_digest, load_efficientnet, tensors_of_eyes
 from naic.captioners.families import CAPTIONERS
 from naic.captioners.folder import ModelSettings, load_model, write_model
 from naic.captioners.packing import PackRule, pack
@@ -14,7 +14,6 @@ from naic.captioners.seeing import (
     PATCH,
     SeeingCaptioner,
     pretrained_eyes,
-    tensors_of_eyes,
     without_eyes,
 )
 from naic.decode.decoding import Decoding

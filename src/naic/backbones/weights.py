@@ -55,6 +55,11 @@ def eyes_digest(tensors: Mapping[str, Tensor]) -> str:
     return state.hexdigest()
 
 
+def tensors_of_eyes(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The eyes of a captioner alone, by the names they have outside it."""
+    return {n.removeprefix(EYES): value for n, value in weights.items() if n.startswith(EYES)}
+
+
 def _tuned(name: str, folder: Path) -> dict[str, Tensor]:
     """The eyes of the model in a folder."""
     path = folder / "model.safetensors"
@@ -66,7 +71,7 @@ def _tuned(name: str, folder: Path) -> dict[str, Tensor]:
     if any(key.endswith("/codes") for key in found):
         why = "is packed: its eyes are no longer quite those that were trained"
         raise BackboneError(str(path), why, "Name the model that it was made from.")
-    eyes = {key.removeprefix(EYES): value for key, value in found.items() if key.startswith(EYES)}
+    eyes = tensors_of_eyes(found)
     if _shapes(eyes) != _shapes(EfficientNetLite(name, labels=False).state_dict()):
         why = f"has no eyes that are {name}"
         raise BackboneError(str(path), why, f'Train one with model.eyes = "{name}".')

@@ -69,8 +69,3 @@ def pretrained_eyes(name: str) -> dict[str, Tensor]:
 def without_eyes(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """What is left for a captioner that takes the features of these eyes."""
     return {name: value for name, value in weights.items() if not name.startswith(EYES)}
-
-
-def tensors_of_eyes(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The eyes alone, by the names they have outside a captioner."""
-    return {n.removeprefix(EYES): value for n, value in weights.items() if n.startswith(EYES)}

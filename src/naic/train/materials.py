@@ -9,10 +9,10 @@ import torch
 from torch import Tensor, nn
 
 from naic.backbones.efficientnet import GRID_CHANNELS
-from naic.backbones.weights import eyes_digest, load_efficientnet
+from naic.backbones.weights import eyes_digest, load_efficientnet, tensors_of_eyes
 from naic.captioners.families import Family
 from naic.captioners.folder import LoadedModel, ModelSettings, load_model
-from naic.captioners.seeing import pretrained_eyes, tensors_of_eyes, without_eyes
+from naic.captioners.seeing import pretrained_eyes, without_eyes
 from naic.data.batches import Targets
 from naic.data.features import FeatureStore
 from naic.data.joined import AnyStore, JoinedStore
