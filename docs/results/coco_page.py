@@ -88,6 +88,9 @@ def targets(
         lost = best["CIDEr"] - shipped["CIDEr"]
         what = f"the model that ships: at most {100 * SHIPPED:.1f} behind {name}"
         claims.append(_claim(what, lost, lost <= SHIPPED))
+        own = shipped["habits"]["captions"]
+        what = f"the model that ships: less than {REPEATS:.0%} repeat a word"
+        claims.append(_claim(what, own["repeats"], own["repeats"] < REPEATS))
     return claims
 
 
@@ -132,7 +135,9 @@ def ship(shipped: dict[str, Any], best: Row) -> str:
     return f"""## The model that ships
 
 `naic pack` makes it of {best["system"]}: fewer bits for each weight, and its eyes inside. It reads
-pixels where the rows above read features.
+pixels where the rows above read features. And it speaks as `naic caption` does: where two
+neighbours name the same word, the likeliest sentence without a repeat is taken
+([decision 017](../decisions/017-no-word-twice.md)). The tables allow repeats, as the paper does.
 
 | | {heads} | repeats % | bad endings % |
 |---{"|---" * (len(NAMES) + 2)}|

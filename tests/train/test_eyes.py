@@ -154,6 +154,7 @@ def test_a_run_begun_before_there_were_eyes_goes_on(home: Path, tmp_path: Path) 
 
 
 @pytest.mark.gpu
+@pytest.mark.filterwarnings("ignore")  # the compiler's own
 def test_eyes_learn_in_a_graph(home: Path, tmp_path: Path) -> None:
     fast = {"device": "cuda", "precision": "bfloat16", "compile": True, "graph": True}
     start = str(home / "first" / "best")
