@@ -23,6 +23,7 @@ def caption(
     split: str,
     *,
     beam: int = 1,
+    repeats: bool = False,
     batch: int = 256,
     device: str = "auto",
 ) -> bytes:
@@ -32,7 +33,7 @@ def caption(
     check_features(model, loaded.settings, store)
     rows = report_rows(store, split)
     validator = Validator(store, rows, loaded.vocabulary, batch=batch, device=chosen)
-    return validator.validate(loaded.model, loaded.family, Decoding(beam)).results()
+    return validator.validate(loaded.model, loaded.family, Decoding(beam, repeats)).results()
 
 
 def main() -> None:
@@ -42,13 +43,13 @@ def main() -> None:
     parser.add_argument("--split", required=True)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--beam", type=int, default=1)
+    parser.add_argument("--repeats", action="store_true", help="as in the tables of the paper")
     parser.add_argument("--batch", type=int, default=256)
     parser.add_argument("--device", default="auto")
     own = parser.parse_args()
     try:
-        found = caption(
-            own.model, own.features, own.split, beam=own.beam, batch=own.batch, device=own.device
-        )
+        options = {key: value for key, value in vars(own).items() if key != "out"}
+        found = caption(**options)
         write_atomically(own.out, found)
     except NaicError as error:
         raise SystemExit(f"caption_split: {error}") from None

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from naic.captioners.seeing import SeeingCaptioner
+from naic.decode.agree import agreed
 from naic.decode.beam import beam_search
 from naic.decode.decoding import Decoding
 from naic.decode.greedy import greedy
@@ -80,7 +81,9 @@ def _caption_parallel(
             f"a parallel captioner cannot follow {decoding.beam} sentences: it has one pass",
             "Give beam = 1.",
         )
-    return parallel(model, features, mask).words
+    if decoding.repeats:
+        return parallel(model, features, mask).words
+    return agreed(model, features, mask)[0]
 
 
 @torch.no_grad()

@@ -11,9 +11,12 @@ class Decoding:
 
     Attributes:
         beam: Sentences followed at a time; 1 is greedy.
+        repeats: Whether agents who speak at once may say a word twice in a row, as the paper's do.
+            Tables let them, so that training shows; people who want captions do not.
     """
 
     beam: int = 1
+    repeats: bool = True
 
     def __post_init__(self) -> None:
         if self.beam < 1:
