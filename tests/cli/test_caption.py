@@ -1,7 +1,14 @@
+import contextlib
+import fcntl
 import json
 import math
 import os
+import pty
+import signal
+import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -17,7 +24,7 @@ CATS = " ".join(["cat"] * LENGTH)
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_model(tmp_path_factory.mktemp("model") / "cat", eyes=NETWORK, says="cat")
+    return make_model(tmp_path_factory.mktemp("model") / "cat", "causal", eyes=NETWORK, says="cat")
 
 
 @pytest.fixture
@@ -51,17 +58,29 @@ def test_each_word_with_its_confidence(home: Path, capsys: pytest.CaptureFixture
     assert capsys.readouterr().out == f"a.png: {words}\n"
 
 
-def test_json(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["caption", "--json", "a.png", "a.png"]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert [json.loads(line) for line in lines] == [{"path": "a.png", "caption": CATS}] * 2
-    assert main(["caption", "--json", "--confidence", "a.png"]) == 0
+def test_objects(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["caption", "--format", "jsonl", "a.png", "a.png"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"path": "a.png", "caption": CATS}
+    assert main(["caption", "--format", "json", "--confidence", "a.png"]) == 0
     word = {"word": "cat", "confidence": round(SURE, 4)}
-    assert json.loads(capsys.readouterr().out) == {
-        "path": "a.png",
-        "caption": CATS,
-        "words": [word] * LENGTH,
-    }
+    assert json.loads(capsys.readouterr().out) == [
+        {"path": "a.png", "caption": CATS, "words": [word] * LENGTH}
+    ]
+
+
+@pytest.mark.parametrize("kind", ["parallel", "causal"])
+def test_alternatives_and_short_captions(
+    home: Path, capsys: pytest.CaptureFixture[str], kind: str
+) -> None:
+    make_model(home / "model", kind, eyes=NETWORK)
+    words = ["caption", "a.png", "--model", "model", "--format", "jsonl"]
+    assert main([*words, "--alternatives", "3", "--max-words", "2"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    sentences = [other["caption"] for other in said["alternatives"]]
+    assert sentences[0] == said["caption"]
+    assert len(set(sentences)) == 3
+    assert all(1 <= len(sentence.split()) <= 2 for sentence in sentences)
+    assert all(0 < other["confidence"] <= 1 for other in said["alternatives"])
 
 
 def test_bad_pictures_are_named_and_the_others_captioned(
@@ -94,8 +113,10 @@ def test_without_a_model_inside_naic_asks_for_one(
     home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(captioner, "SHIPPED", home / "nowhere")
-    assert main(["caption", "a.png"]) == 1
-    assert "this copy of naic has no model inside. Name a model" in capsys.readouterr().err
+    for words in ([], ["--out", "out"], ["--format", "txt"]):
+        assert main(["caption", "a.png", *words]) == 1
+        assert "this copy of naic has no model inside. Name a model" in capsys.readouterr().err
+    assert list(Path().iterdir()) == [Path("a.png")]
 
 
 @pytest.mark.skipif(sys.platform == "darwin", reason="its file names are UTF-8")
@@ -104,5 +125,163 @@ def test_odd_names_are_printed_and_kept(home: Path, capsys: pytest.CaptureFixtur
     Path("a.png").rename(name)
     assert main(["caption", name]) == 0
     assert capsys.readouterr().out == f"caf\\udce9\\n.png: {CATS}\n"
-    assert main(["caption", "--json", name]) == 0
+    assert main(["caption", "--format", "jsonl", name]) == 0
     assert json.loads(capsys.readouterr().out)["path"] == name
+    assert main(["caption", "--format", "csv", name]) == 0
+    assert capsys.readouterr().out == f'path,caption\n"caf\\udce9\n.png",{CATS}\n'
+
+
+def test_a_file_and_what_is_said_of_it(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["caption", "a.png", "none.jpg", "--format", "jsonl", "--out", "out.jsonl"]
+    assert main(words) == 3
+    said = capsys.readouterr()
+    assert said.out == "captions: 1 in out.jsonl\n"
+    assert said.err.splitlines() == [
+        "captions: 0/2",
+        "naic caption: none.jpg: there is no such file. Check the path.",
+        "captions: 2/2, 1 bad",
+    ]
+    assert Path("out.jsonl").read_text() == f'{{"path": "a.png", "caption": "{CATS}"}}\n'
+    assert main(words) == 2
+    assert "out.jsonl: there is such a file already. Add --existing" in capsys.readouterr().err
+    assert main([*words[:2], *words[3:], "--existing", "skip"]) == 0
+    assert capsys.readouterr().out == "captions: 0 in out.jsonl; 1 were there already\n"
+
+
+def test_texts_beside_the_pictures(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["caption", ".", "--format", "txt", "--prefix", "look: "]) == 0
+    assert capsys.readouterr().out == "captions: 1 beside their pictures\n"
+    assert Path("a.txt").read_text() == f"look: {CATS}\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("--out out", " The same command goes on."),
+        ("--format txt", " The same command goes on."),
+        ("--format txt --existing append", " All files are whole; the same command begins again."),
+        ("", ""),
+    ],
+)
+def test_ctrl_c(
+    home: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    words: str,
+    told: str,
+) -> None:
+    def stop(*arguments: object, **settings: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(captioner.Captioner, "each", stop)
+    assert main(["caption", "a.png", *words.split()]) == 130
+    assert capsys.readouterr().err.endswith(f"\nnaic caption: stopped.{told}\n")
+
+
+def test_a_real_ctrl_c_leaves_no_traceback(home: Path, model: Path) -> None:
+    Path("many").mkdir()
+    for number in range(3_000):
+        Path("many", f"{number:04d}.png").hardlink_to("a.png")
+    command = [sys.executable, "-m", "naic", "caption", "many", "--model", str(model)]
+    command += ["--out", "out", "--format", "jsonl", "--batch", "4"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        part = Path("out.part")
+        while process.poll() is None and not (part.exists() and part.stat().st_size > 5_000):
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate()
+    assert process.returncode == 130
+    assert err.endswith("\nnaic caption: stopped. The same command goes on.\n")
+    assert "Traceback" not in err
+    assert part.exists()
+    assert not Path("out").exists()
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no full device here")
+def test_an_output_that_has_no_room(
+    home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Path("/dev/full").open("w") as full, monkeypatch.context() as patch:
+        patch.setattr(sys, "stdout", full)
+        assert main(["caption", "a.png"]) == 1
+    assert capsys.readouterr().err == (
+        "naic caption: standard output: it cannot be written to (No space left on device). "
+        "Free some space, or use --out, which can go on afterwards.\n"
+    )
+
+
+def test_a_reader_that_went_away(
+    home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "w") as pipe, monkeypatch.context() as patch:
+        patch.setattr(sys, "stdout", pipe)
+        assert main(["caption", "a.png"]) == 1
+    assert capsys.readouterr().err == ""
+
+
+def test_a_list_on_standard_input(
+    home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("list").write_bytes(b"a.png\0none.jpg\0")
+    with Path("list").open() as listed:
+        monkeypatch.setattr(sys, "stdin", listed)
+        assert main(["caption", "-", "--null"]) == 3
+    assert capsys.readouterr().out == f"a.png: {CATS}\n"
+    monkeypatch.setattr(sys, "stdin", None)  # closed by who started us
+    assert main(["caption", "-"]) == 2
+    assert "there is no name on standard input" in capsys.readouterr().err
+
+
+def test_a_terminal_without_the_letters_of_a_name(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("a.png").rename("café.png")
+    with Path("out").open("w", encoding="ascii") as out, monkeypatch.context() as patch:
+        patch.setattr(sys, "stdout", out)
+        assert main(["caption", "café.png"]) == 0
+    assert Path("out").read_bytes() == f"caf\\xe9.png: {CATS}\n".encode()
+
+
+def test_a_bar_on_a_terminal_leaves_the_captions_alone(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Standard error is a terminal, standard output is a file."""
+    monkeypatch.setenv("TERM", "xterm")
+    ours, theirs = pty.openpty()
+    shown = bytearray()
+
+    def watch() -> None:
+        with contextlib.suppress(OSError):  # as Linux tells that the other end is closed
+            while piece := os.read(ours, 4096):
+                shown.extend(piece)
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    with (
+        Path("out").open("w") as out,
+        os.fdopen(theirs, "w") as terminal,
+        monkeypatch.context() as patch,
+    ):
+        patch.setattr(sys, "stdout", out)
+        patch.setattr(sys, "stderr", terminal)
+        assert main(["caption", "a.png", "none.jpg"]) == 3
+    watcher.join()
+    os.close(ours)
+    assert Path("out").read_text() == f"a.png: {CATS}\n"
+    assert b"captions" in shown
+    assert b"2/2" in shown
+    assert b"none.jpg: there is no such file" in shown
+    assert b"cat cat" not in shown
+
+
+def test_another_run_is_told_of(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with Path("out.part").open("wb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        assert main(["caption", "a.png", "--out", "out"]) == 1
+    said = capsys.readouterr().err
+    assert said == (
+        "naic caption: out: another run is writing to it. "
+        "Wait for it to end, or choose another --out.\n"
+    )

@@ -1,64 +1,96 @@
 """`naic caption PATH ...`."""
 
-import json
+import contextlib
+import io
+import os
 import sys
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import TextIO
 
 import tyro
 
-from naic.cli.main import FAILED, SOME_SKIPPED
+from naic.cli.main import FAILED, INTERRUPTED, SOME_SKIPPED
+from naic.cli.screen import Update, progress
 from naic.data.folders import printable
 from naic.data.records import Problem
-from naic.tasks.caption import Captioned, CaptionOptions, caption
-
-if TYPE_CHECKING:
-    from naic.runtime.captioner import Caption
-
-DIGITS = 4  # of a confidence: what is behind them changes with the machine
+from naic.errors import WriteError
+from naic.tasks.caption import Captioned, CaptionOptions, Hearers, caption
 
 HELP = """Say what is in pictures, with the model inside naic or one of your own.
 
-A line for each picture, in the order of the names given. A picture that cannot be opened is named
-on standard error, and the others are captioned. Exit code 3 means: done, but some pictures could
+Captions come in the order of the names given, folders sorted. A picture that cannot be opened is
+named on standard error, and the others are captioned. A run with --out or --format txt that was cut
+off goes on when the same command is given again. Exit code 3 means: done, but some pictures could
 not be used; 1: none could."""
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Parse, caption, print each caption as it comes."""
+    """Parse, caption, report."""
     options: CaptionOptions = tyro.cli(
         CaptionOptions, prog="naic caption", description=HELP, args=list(arguments)
     )
-    captioned = bad = 0
-    for outcome in caption(options):
-        if isinstance(outcome, Problem):
-            bad += 1
-            where = f"{outcome.where}: {outcome.why}. {outcome.hint}".rstrip()
-            print(f"naic caption: {where}", file=sys.stderr)
-        else:
-            captioned += 1
-            print(_line(outcome, options), flush=True)  # now: there may be thousands to come
-    if not captioned:
+    printed = _printer(sys.stdout)  # before a bar begins: it would catch what is printed
+    try:
+        with _progress(options) as update:
+            hearers = Hearers(printed, _tell, lambda p: update(p.done, p.total, p.bad))
+            done = caption(options, hearers, listed=_standard_input)
+    except KeyboardInterrupt:
+        print(f"\nnaic caption: stopped.{_goes_on(options)}", file=sys.stderr)
+        return INTERRUPTED
+    if not done.captions and not done.kept:
         return FAILED
-    return SOME_SKIPPED if bad else 0
+    if not options.prints:
+        print(_summary(done, options))
+    return SOME_SKIPPED if done.bad else 0
 
 
-def _line(outcome: Captioned, options: CaptionOptions) -> str:
-    if options.json:
-        return json.dumps(_object(outcome, options))  # in ASCII: any name, on any terminal
-    text = _with_confidence(outcome.caption) if options.confidence else outcome.caption.text
-    return f"{printable(str(outcome.path))}: {text}"
+def _printer(out: TextIO) -> Callable[[str], None]:
+    """What prints a piece at once: there may be thousands to come."""
+    if isinstance(out, io.TextIOWrapper):
+        out.reconfigure(errors="backslashreplace")  # a name that the terminal has no letters for
+
+    def printed(piece: str) -> None:
+        try:
+            out.write(piece)
+            out.flush()
+        except BrokenPipeError:  # `naic caption photos | head`: nothing is wrong
+            raise
+        except OSError as error:
+            # What could not be written must not be tried again, and fail again, at our end.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), out.fileno())
+            why = f"it cannot be written to ({error.strerror})"
+            hint = "Free some space, or use --out, which can go on afterwards."
+            raise WriteError("standard output", why, hint) from error
+
+    return printed
 
 
-def _object(outcome: Captioned, options: CaptionOptions) -> dict[str, Any]:
-    said: dict[str, Any] = {"path": str(outcome.path), "caption": outcome.caption.text}
-    if options.confidence:
-        said["words"] = [
-            {"word": word.text, "confidence": round(word.confidence, DIGITS)}
-            for word in outcome.caption.words
-        ]
-    return said
+def _standard_input() -> bytes:
+    return sys.stdin.buffer.read() if sys.stdin else b""
 
 
-def _with_confidence(said: "Caption") -> str:
-    return " ".join(f"{word.text} ({word.confidence:.0%})" for word in said.words)
+def _progress(options: CaptionOptions) -> contextlib.AbstractContextManager[Update]:
+    """A bar, unless it would stand between captions on the screen; printing is no news in a log."""
+    if options.prints and (sys.stdout.isatty() or not sys.stderr.isatty()):
+        return contextlib.nullcontext(lambda done, total, bad: None)
+    return progress("captions")
+
+
+def _tell(problem: Problem) -> None:
+    where = f"{problem.where}: {problem.why}. {problem.hint}".rstrip()
+    print(f"naic caption: {where}", file=sys.stderr)
+
+
+def _goes_on(options: CaptionOptions) -> str:
+    if options.prints:
+        return ""
+    if options.format == "txt" and options.existing in ("overwrite", "append"):
+        return " All files are whole; the same command begins again."
+    return " The same command goes on."
+
+
+def _summary(done: Captioned, options: CaptionOptions) -> str:
+    where = f"in {printable(str(options.out))}" if options.out else "beside their pictures"
+    resumed = f", {done.resumed:,} of them from before" if done.resumed else ""
+    kept = f"; {done.kept:,} were there already" if done.kept else ""
+    return f"captions: {done.captions:,} {where}{resumed}{kept}"

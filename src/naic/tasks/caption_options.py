@@ -2,37 +2,107 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from tyro.conf import Positional, arg
 
 from naic.errors import ConfigError
 
+STDIN = "-"  # as a path: a list of names on standard input
+MOST_ALTERNATIVES = 100
+
+Format = Literal["text", "json", "jsonl", "csv", "txt", "coco"]
+Existing = Literal["skip", "overwrite", "append"]
+Runtime = Literal["auto", "eager", "compile", "graph", "onnx"]
+
 
 @dataclass(frozen=True, slots=True)
 class CaptionOptions:
-    """Which pictures, which model, and how to print what it says; the command line fills it in.
+    """Which pictures, which model, and where its captions go; the command line fills it in.
 
     Attributes:
-        paths: Pictures, or folders: all pictures in them and beneath.
-        model: The model folder, such as runs/student/best; by default the model inside naic.
-        json: Print an object for each picture, one a line.
+        paths: Pictures; folders; patterns such as 'photos/**/*.jpg', in quotes where the shell
+            has none; or - for a list of names on standard input, one a line.
+        model: A model folder, a file or folder of `naic export`, or an owner/name of the hub; by
+            default the model inside naic.
+        format: text, a line for each picture; json, one array; jsonl, an object a line; csv; txt,
+            a file photo.txt beside each photo.jpg; coco, what COCO's evaluation server takes.
+        out: The file for the captions, which are printed by default; of --format txt a folder that
+            takes the files, in folders as the pictures are.
+        existing: What to do where captions are already. skip: caption only the pictures that have
+            none; overwrite; append: keep those and add to them. By default, skip with --format txt,
+            and an --out that is there is refused.
+        recursive: Take the pictures beneath a folder too, not only those in it.
+        null: The names on standard input end in NUL, as of find -print0.
+        prefix: Text to put before each caption.
+        suffix: Text to put after each caption.
+        alternatives: Give the likeliest N sentences; the first is the caption itself.
         confidence: Show the probability that the model gave to each word.
+        max_words: Cut longer captions, at a word that can end a sentence.
         device: auto, cpu, cuda or cuda:N.
+        runtime: How the model is run; auto takes the fastest that says the same.
         batch: How many pictures are captioned at once.
     """
 
     paths: Annotated[Positional[tuple[Path, ...]], arg(metavar="PATH ...")]
-    model: Annotated[Path | None, arg(metavar="DIR")] = None
-    json: bool = False
+    model: Annotated[Path | None, arg(metavar="MODEL")] = None
+    format: Format = "text"
+    out: Annotated[Path | None, arg(metavar="PATH")] = None
+    existing: Existing | None = None
+    recursive: bool = True
+    null: bool = False
+    prefix: str = ""
+    suffix: str = ""
+    alternatives: Annotated[int, arg(metavar="N")] = 0
     confidence: bool = False
+    max_words: Annotated[int | None, arg(metavar="N")] = None
     device: str = "auto"
+    runtime: Runtime = "auto"
     batch: int = 16
+
+    @property
+    def prints(self) -> bool:
+        """Whether the captions go to standard output."""
+        return self.out is None and self.format != "txt"
 
     def check(self) -> None:
         """Refuse what cannot be, before anything is read."""
         if not self.paths:
             hint = "Name pictures, or folders of them: naic caption photo.jpg"
             raise ConfigError("PATH", "no picture was named", hint)
+        if self.null and Path(STDIN) not in self.paths:
+            why = "it is about a list on standard input, and none is read"
+            raise ConfigError("--null", why, f"Name {STDIN} among the paths.")
+        self._check_numbers()
+        self._check_output()
+        for name, text in (("--prefix", self.prefix), ("--suffix", self.suffix)):
+            try:
+                text.encode()
+            except UnicodeEncodeError:
+                raise ConfigError(name, "it is not UTF-8 text", "Write it in UTF-8.") from None
+
+    def _check_numbers(self) -> None:
         if self.batch < 1:
             raise ConfigError("--batch", f"{self.batch} is below 1", "Try 16.")
+        if not 0 <= self.alternatives <= MOST_ALTERNATIVES:
+            why = f"{self.alternatives} is not from 0 to {MOST_ALTERNATIVES}"
+            raise ConfigError("--alternatives", why, "Try 3.")
+        if self.max_words is not None and self.max_words < 1:
+            raise ConfigError("--max-words", f"{self.max_words} is below 1", "Try 8.")
+
+    def _check_output(self) -> None:
+        """Refuse options that the format has no place for, rather than forget them."""
+        if self.out == Path(STDIN):
+            raise ConfigError("--out", f"{STDIN} is no file", "Leave --out away to print.")
+        if self.existing and self.prints:
+            why = "it is about files, and the captions are printed"
+            raise ConfigError("--existing", why, "Name a file with --out, or use --format txt.")
+        if self.existing == "skip" and self.format == "text":
+            why = "lines of text do not tell for sure which pictures they are of"
+            raise ConfigError("--existing skip", why, "Use --format jsonl or csv.")
+        if self.confidence and self.format in ("txt", "coco"):
+            why = f"--format {self.format} has no place for it"
+            raise ConfigError("--confidence", why, "Use --format jsonl or csv.")
+        if self.alternatives and self.format == "coco":
+            why = "COCO's format has one caption for an image"
+            raise ConfigError("--alternatives", why, "Use --format jsonl or csv.")

@@ -1,0 +1,145 @@
+"""The pictures that the paths of a command stand for: files, folders, patterns, a list."""
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import NamedTuple
+
+from naic.data.folders import printable, walk
+from naic.data.readers.files import what_is
+from naic.data.records import Problem
+from naic.errors import ConfigError
+from naic.images import IMAGE_SUFFIXES, UNSUPPORTED_SUFFIXES
+from naic.tasks.caption_options import STDIN
+
+_PICTURES = IMAGE_SUFFIXES | UNSUPPORTED_SUFFIXES  # the latter fail by name when opened
+_SUFFIXES = f"Pictures are known by their suffix: {', '.join(sorted(IMAGE_SUFFIXES))}."
+_MAGIC = frozenset("*?[")
+_ANY_DEPTH = "**"
+
+
+class Found(NamedTuple):
+    """A picture; strings, since there may be millions.
+
+    Attributes:
+        path: as it was named, or found in a folder that was.
+        name: its path beneath that folder, or its own name: what an output folder mirrors.
+    """
+
+    path: str
+    name: str
+
+
+def find_pictures(
+    paths: Sequence[Path],
+    *,
+    recursive: bool = True,
+    listed: Callable[[], bytes] = bytes,
+    null: bool = False,
+) -> tuple[list[Found], list[Problem]]:
+    """The pictures that these paths stand for, each once, and the paths that give none.
+
+    A path that is no folder and no pattern is taken at its word: what is wrong with it shows when
+    it is opened. `listed` gives what stands on standard input, for the path `-`.
+    """
+    found: dict[str, Found] = {}
+    problems: list[Problem] = []
+    for path in paths:
+        if str(path) == STDIN:
+            named = read_list(listed(), null=null)
+            if not named:
+                why = "there is no name on standard input"
+                problems.append(Problem(STDIN, why, "Pipe a list of pictures into the command."))
+        else:
+            named = _matching(path, problems) if _is_pattern(path) else [path]
+        for own in named:
+            for picture in _pictures(own, problems, recursive=recursive):
+                found.setdefault(picture.path, picture)
+    return list(found.values()), problems
+
+
+def read_list(data: bytes, *, null: bool) -> list[Path]:
+    """The names in a list, one a line or, with `null`, each ended by NUL; empty ones are none."""
+    if null:
+        names = data.split(b"\0")
+    elif b"\0" in data:
+        why = "the names in the list end in NUL"
+        raise ConfigError("standard input", why, "Add --null.")
+    else:
+        lines = data.removeprefix(b"\xef\xbb\xbf").split(b"\n")
+        names = [line.removesuffix(b"\r") for line in lines]  # of lists that Windows made
+    return [Path(os.fsdecode(name)) for name in names if name]
+
+
+def _pictures(path: Path, problems: list[Problem], *, recursive: bool) -> list[Found]:
+    if what_is(path) != "folder":
+        return [Found(str(path), path.name)]
+    before = len(problems)
+    found = _in_folder(str(path), problems, recursive=recursive)
+    if not found and len(problems) == before:
+        hint = _SUFFIXES if recursive else f"{_SUFFIXES} Folders in it were not looked into."
+        problems.append(Problem(printable(str(path)), "there is no picture in it", hint))
+    return found
+
+
+def _in_folder(root: str, problems: list[Problem], *, recursive: bool) -> list[Found]:
+    """The pictures in a folder, sorted by path; hidden files are passed over."""
+
+    def failed(inner: str, error: OSError) -> None:
+        why = f"the folder cannot be listed ({error.strerror or error})"
+        problems.append(Problem(printable(inner), why, "Check its permissions."))
+
+    # Joined as strings: a Path for each of a million files takes too long.
+    names = [
+        os.path.join(inner[len(root) :].lstrip("/"), name)  # noqa: PTH118
+        for inner, files in islice(walk(root, failed), None if recursive else 1)
+        for name in files
+        if not name.startswith(".") and _is_picture(name)
+    ]
+    names.sort(key=lambda name: name.split("/"))
+    return [Found(name if root == "." else os.path.join(root, name), name) for name in names]  # noqa: PTH118
+
+
+def _is_picture(name: str) -> bool:
+    return os.path.splitext(name)[1].lower() in _PICTURES  # noqa: PTH122
+
+
+def _is_pattern(path: Path) -> bool:
+    """Whether a path has wildcards, and no file has just this name: `photo[1].jpg` is one."""
+    return not _MAGIC.isdisjoint(str(path)) and not os.path.lexists(path)
+
+
+def _matching(pattern: Path, problems: list[Problem]) -> list[Path]:
+    """The pictures and the folders that a pattern stands for, sorted by path."""
+    try:
+        found = sorted(_glob(pattern), key=lambda path: path.parts)
+    except (ValueError, OSError) as error:
+        problems.append(Problem(printable(str(pattern)), f"no pattern ({error})", "Mend it."))
+        return []
+    if not found:
+        why = "there is no such file, and as a pattern it fits no picture"
+        problems.append(Problem(printable(str(pattern)), why, _SUFFIXES))
+    return found
+
+
+def _glob(pattern: Path) -> Iterator[Path]:
+    """As a shell would, but files of other kinds are passed over, as they are in a folder.
+
+    With `**`, which fits every folder anyway, only files are taken. Links to folders are not
+    followed by it, so a loop of them ends.
+    """
+    first = next(i for i, part in enumerate(pattern.parts) if not _MAGIC.isdisjoint(part))
+    base, parts = Path(*pattern.parts[:first]), [*pattern.parts[first:]]
+    if parts[-1] == _ANY_DEPTH:
+        parts.append("*")
+    hidden = any(part.startswith(".") for part in parts)
+    for path in base.glob("/".join(parts)):
+        inside = path.parts[len(base.parts) :]
+        if not hidden and any(part.startswith(".") for part in inside):
+            continue
+        if what_is(path) == "folder":
+            if _ANY_DEPTH not in parts:
+                yield path
+        elif _is_picture(path.name):
+            yield path

@@ -1,0 +1,178 @@
+"""A text file for each picture: `photo.txt` beside `photo.jpg`, or in a folder that mirrors it.
+
+Each is written whole under another name and renamed. There is no journal: the files that are there
+are what is done.
+"""
+
+import contextlib
+import errno
+import os
+import re
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from naic.data.folders import printable
+from naic.data.readers.entries import without_suffix
+from naic.data.records import Problem
+from naic.errors import ConfigError, WriteError
+from naic.files import locked, write_atomically, writing
+from naic.images import UNSUPPORTED_SUFFIXES
+from naic.tasks.caption_find import Found
+from naic.tasks.caption_options import Existing
+
+SUFFIX = ".txt"
+_LEFT_BEHIND = re.compile(r"(.+)\.[0-9]+-[0-9]+\.part")  # by a kill: see write_atomically
+_NO_USE_GOING_ON = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
+
+
+def sidecar(picture: Found, out: Path | None) -> str:
+    """The path of a picture's text file."""
+    if out is None:
+        return without_suffix(picture.path) + SUFFIX
+    return os.path.join(out, without_suffix(picture.name) + SUFFIX)  # noqa: PTH118
+
+
+def choose(
+    pictures: Sequence[Found], out: Path | None, existing: Existing
+) -> tuple[list[Found], list[Problem], int]:
+    """The pictures to caption, those that cannot have a file, and how many have theirs already.
+
+    Raises:
+        ConfigError: two pictures would have one file, or a picture would be written over.
+    """
+    owners: dict[str, list[Found]] = {}
+    for picture in pictures:
+        owners.setdefault(_key(sidecar(picture, out)), []).append(picture)
+    for picture in pictures:
+        if _key(picture.path) in owners:
+            why = "the text file of a picture would be written over it"
+            raise ConfigError(printable(picture.path), why, "Give the picture another name.")
+    problems = _settle(owners, out)
+    chosen = {own[0] for own in owners.values()}
+    todo = [picture for picture in pictures if picture in chosen]
+    if existing != "skip":
+        return todo, problems, 0
+    missing = [picture for picture in todo if not os.path.lexists(sidecar(picture, out))]
+    return missing, problems, len(todo) - len(missing)
+
+
+def _key(path: str) -> str:
+    """What tells two files apart: on macOS not the case of letters."""
+    return path.casefold() if sys.platform == "darwin" else path
+
+
+def _settle(owners: dict[str, list[Found]], out: Path | None) -> list[Problem]:
+    """Leave each file one owner. A picture that naic cannot open, such as a RAW, gives way."""
+    problems = []
+    for name, own in owners.items():
+        able = [picture for picture in own if not _unsupported(picture)]
+        if len(able) > 1:
+            first, second = (printable(picture.path) for picture in able[:2])
+            why = f"{second} would have the same text file, {printable(sidecar(able[0], out))}"
+            hint = "Use --format jsonl or csv, or give one of the two another name."
+            raise ConfigError(first, why, hint)
+        kept = (able or own)[0]
+        for picture in own:
+            if picture is not kept:
+                why = f"its text file would be that of {printable(kept.path)}"
+                hint = "It is not captioned. Give it another name, or use --format jsonl."
+                problems.append(Problem(printable(picture.path), why, hint))
+        owners[name] = [kept]
+    return problems
+
+
+def _unsupported(picture: Found) -> bool:
+    return os.path.splitext(picture.path)[1].lower() in UNSUPPORTED_SUFFIXES  # noqa: PTH122
+
+
+class Sidecars:
+    """Writes the text files of one run, and keeps other runs away from where it writes.
+
+    With an output folder that is held for the whole run; beside the pictures, the folder that is
+    written to at the time.
+    """
+
+    def __init__(self, out: Path | None, existing: Existing, todo: Iterable[Found]) -> None:
+        self._out = out
+        self._append = existing == "append"
+        self._own = {sidecar(picture, out) for picture in todo}
+        self._lock = contextlib.ExitStack()
+        self._folder: Path | None = None
+        self._swept: set[Path] = set()
+
+    def __enter__(self) -> Self:
+        if self._out is not None:
+            with writing(self._out):
+                self._out.mkdir(parents=True, exist_ok=True)
+            self._lock.enter_context(locked(self._out))
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._lock.close()
+
+    def write(self, picture: Found, text: str) -> Problem | None:
+        """Write the text of a picture; a file that cannot be written is a problem of its own.
+
+        Raises:
+            WriteError: the disk is full: the others could not be written either.
+            StoreError: another run writes to the folder.
+        """
+        path = Path(sidecar(picture, self._out))
+        try:
+            self._enter(path.parent)
+            with writing(path):
+                before = path.read_bytes() if self._append and path.exists() else b""
+            data = _added(before, text.encode())
+            if data != before:
+                write_atomically(path, data)
+        except WriteError as error:
+            if isinstance(error.__cause__, OSError) and error.__cause__.errno in _NO_USE_GOING_ON:
+                raise
+            hint = error.hint if self._out else "Use --out DIR to put it elsewhere."
+            return Problem(printable(error.what), error.why, hint)
+        return None
+
+    def _enter(self, folder: Path) -> None:
+        if folder == self._folder:
+            return
+        self._folder = None
+        if self._out is None:
+            self._lock.close()
+            self._lock.enter_context(locked(folder))
+        else:
+            with writing(folder):
+                folder.mkdir(parents=True, exist_ok=True)
+        self._folder = folder
+        if folder not in self._swept:
+            self._swept.add(folder)
+            self._sweep(folder)
+
+    def _sweep(self, folder: Path) -> None:
+        """Delete what a killed run left half-written of the files that this one is to write."""
+        with writing(folder), os.scandir(folder) as entries:
+            left = [found for entry in entries if (found := _LEFT_BEHIND.fullmatch(entry.name))]
+        for found in left:
+            if str(folder / found[1]) in self._own:
+                with writing(folder / found[0]):
+                    (folder / found[0]).unlink()
+
+
+def _added(before: bytes, text: bytes) -> bytes:
+    """The text as lines after those that are there; if it is there, nothing is added.
+
+    So a run that was killed can be given again: no caption comes twice.
+    """
+    lines = before.splitlines()
+    new = [line for line in text.splitlines() if line not in lines] if before else [text]
+    if not new:
+        return before
+    end = b"\n" if before and not before.endswith((b"\n", b"\r")) else b""
+    return before + end + b"\n".join(new) + b"\n"
