@@ -170,7 +170,7 @@ def _download(source: Source, file: str) -> bytes:
 
 def caption(paths: Sequence[Path], model: Path | None) -> list[dict[str, Any]]:
     """What `naic caption` prints of each picture."""
-    words = ["caption", *map(str, paths), "--json", "--confidence"]
+    words = ["caption", *map(str, paths), "--format", "jsonl", "--confidence"]
     words += [] if model is None else ["--model", str(model)]
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):

@@ -96,7 +96,9 @@ def check_captions(photo: Path) -> None:
     name, _, caption = done.stdout.strip().partition(": ")
     assert name == "empty/photo.png", done.stdout
     assert "cat" in caption.split(), f"a cat was expected: {caption!r}"
-    told = offline.run("-m", "naic", "caption", "--json", "--confidence", "empty/photo.png")
+    told = offline.run(
+        "-m", "naic", "caption", "--format", "jsonl", "--confidence", "empty/photo.png"
+    )
     found = json.loads(told.stdout)
     assert found["caption"] == caption, found
     assert all(0 < word["confidence"] <= 1 for word in found["words"]), found

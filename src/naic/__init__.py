@@ -1,8 +1,26 @@
 """naic: image captioning in one parallel pass.
 
-Importing the package is cheap on purpose: nothing here pulls in torch.
+Importing the package is cheap on purpose: torch comes in with the first use of `Captioner`.
 """
+
+from typing import TYPE_CHECKING
 
 __version__ = "0.1.0.dev0"
 
-__all__ = ["__version__"]
+__all__ = ["Captioner", "__version__"]
+
+if TYPE_CHECKING:
+    from naic.runtime.captioner import Captioner
+else:
+
+    def __getattr__(name: str) -> object:
+        """`Captioner`, when it is asked for."""
+        if name == "Captioner":
+            from naic.runtime.captioner import Captioner
+
+            return Captioner
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+    def __dir__() -> list[str]:
+        """What is there, `Captioner` included before its first use."""
+        return sorted({*globals(), *__all__})

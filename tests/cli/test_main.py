@@ -96,4 +96,4 @@ def test_a_closed_pipe_is_no_matter(words: str) -> None:
 
 
 def test_the_public_surface_is_small() -> None:
-    assert naic.__all__ == ["__version__"]
+    assert naic.__all__ == ["Captioner", "__version__"]

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from naic.data.decoding import Decoder
+from naic.data.decoding import ENOUGH_FOR_PROCESSES, Decoder, decode_batches
 from naic.data.records import ImageSource
 from naic.errors import ImageError
 
@@ -78,6 +78,28 @@ def test_pictures_and_errors_come_back_in_their_places(isolated: bool) -> None:
         else:
             assert isinstance(error, ImageError)
             assert (error.what, error.why, error.hint) == (f"{i}.jpg", "it is bad", "Be good.")
+
+
+@pytest.mark.parametrize("processes", [False, True])
+@pytest.mark.parametrize("count", [0, 1, 4, 9, ENOUGH_FOR_PROCESSES - 1, ENOUGH_FOR_PROCESSES + 3])
+def test_batches_hold_all_pictures_in_order(count: int, processes: bool) -> None:
+    images = (Plain(i) if i % 5 else Bad(f"{i}.jpg") for i in range(count))
+    found = list(decode_batches(images, SIZE, batch=4, processes=processes, workers=2))
+    assert len(found) == -(-count // 4)
+    for number, batch in enumerate(found):
+        members = range(4 * number, min(4 * number + 4, count))
+        assert batch.positions == [i for i in members if i % 5]
+        assert batch.pixels[:, 0, 0, 0].tolist() == batch.positions
+        bad = [(i, f"{i}.jpg") for i in members if i % 5 == 0]
+        assert [(position, error.what) for position, error in batch.errors] == bad
+
+
+def test_many_pictures_are_decoded_in_processes() -> None:
+    """In a thread this picture would end the program."""
+    images: list[ImageSource] = [Plain(i) for i in range(ENOUGH_FOR_PROCESSES - 1)]
+    images.append(Deadly())
+    found = list(decode_batches(iter(images), SIZE, batch=16, processes=True))
+    assert [error.what for batch in found for _, error in batch.errors] == ["deadly.tif"]
 
 
 def test_a_file_that_kills_the_decoder_is_an_error_and_the_rest_goes_on() -> None:

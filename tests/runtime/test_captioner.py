@@ -1,7 +1,9 @@
+import itertools
 import math
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ from naic.captioners.families import CAPTIONERS
 from naic.captioners.folder import load_model
 from naic.data.features import FeatureStore
 from naic.data.sources import FileImage
+from naic.decode.agree import agreed
 from naic.decode.decoding import Decoding
 from naic.decode.parallel import parallel
 from naic.decode.policy import log_policy
@@ -30,6 +33,7 @@ from naic.errors import (
 )
 from naic.images import open_image, square_pixels
 from naic.runtime import captioner as room
+from naic.runtime import engines
 from naic.runtime.captioner import Caption, Captioner, shipped_model
 from naic.runtime.pictures import Picture
 from naic.tasks.prepare import PrepareOptions, prepare
@@ -95,10 +99,23 @@ def test_a_model_with_eyes_sees_the_pixels_that_prepare_would(home: Path) -> Non
     (seen,) = extract(images, backbone, batch=16)
     assert torch.equal(backbone(pixels_of(home)), seen.features)
     model: Any = load_model(home / "seeing").model
-    said = parallel(model, pixels_of(home), None)
+    words, log_probs = agreed(model, pixels_of(home), None)
     captions = Captioner(home / "seeing", device="cpu").caption(photos(home))
-    check(captions, said.words, said.log_probs, close=1e-6)
+    check(captions, words, log_probs, close=1e-6)
     assert len({caption.words for caption in captions}) == len(SIZES)  # not blind
+
+
+def test_no_word_comes_twice_in_a_row(home: Path) -> None:
+    """Though the agents of this model, which learnt nothing, often name the same one."""
+    model: Any = load_model(home / "seeing").model
+    said = parallel(model, pixels_of(home), None).words.tolist()
+    assert any(has_repeat(sentence(ids, [0.0] * len(ids))[0].split()) for ids in said)
+    captions = Captioner(home / "seeing", device="cpu").caption(photos(home))
+    assert not any(has_repeat([word.text for word in caption.words]) for caption in captions)
+
+
+def has_repeat(words: list[str]) -> bool:
+    return any(one == other for one, other in itertools.pairwise(words))
 
 
 @pytest.mark.parametrize("captioner", ["parallel", "causal"])
@@ -117,7 +134,7 @@ def test_a_model_without_eyes_says_what_it_says_of_a_store(
     features, _ = FeatureStore(tmp_path).batch(range(len(SIZES)))
     held = torch.from_numpy(features)
     model: Any = load_model(home / captioner).model
-    words = CAPTIONERS[captioner].caption(model, held, None, Decoding())
+    words = CAPTIONERS[captioner].caption(model, held, None, Decoding(repeats=False))
     with torch.no_grad():
         log_probs = log_policy(model(held, None, words[:, None]))[:, 0]  # (B, N, V)
     own = log_probs.gather(2, words[..., None])[..., 0]
@@ -171,7 +188,7 @@ def test_no_pictures_no_captions(home: Path) -> None:
     for one in (str(photo), photo, photo.read_bytes(), picture, np.array(picture)):
         with pytest.raises(ConfigError, match="one picture, not several"):
             captioner.caption(one)  # type: ignore[arg-type]
-    several = captioner.caption(np.stack([np.array(picture)] * 2))  # type: ignore[arg-type]
+    several = captioner.caption(np.stack([np.array(picture)] * 2))
     assert several[0] == several[1] == captioner.caption([picture])[0]
     with pytest.raises(ConfigError, match="0 is below 1"):
         list(captioner.each([photo], batch=0))
@@ -184,10 +201,17 @@ def test_the_sentence_ends_with_the_period_or_the_last_place(
     make_model(tmp_path / "cat", captioner, eyes=NETWORK, says="cat")
     make_model(tmp_path / "silent", captioner, eyes=NETWORK, says=".")
     (cat,) = Captioner(tmp_path / "cat", device="cpu").caption(photos(home)[:1])
-    assert cat.text == " ".join(["cat"] * LENGTH)
+    said = [word.text for word in cat.words]
+    assert cat.text == " ".join(said)
+    # Agents who all want to say it must take turns; one after the other may say what they like.
+    assert (len(said), said.count("cat")) == (
+        LENGTH,
+        LENGTH if captioner == "causal" else LENGTH // 2,
+    )
     # The others share what is left, without those that are no words: <bos>, <unk>, <pad>.
     expected = math.exp(2) / (math.exp(2) + len(WORDS) - 4)
-    assert [word.confidence for word in cat.words] == pytest.approx([expected] * LENGTH)
+    sure = [word.confidence for word in cat.words if word.text == "cat"]
+    assert sure == pytest.approx([expected] * len(sure))
     assert Captioner(tmp_path / "silent", device="cpu").caption(photos(home)[:1]) == [
         Caption("", ())
     ]
@@ -233,9 +257,110 @@ def test_too_little_memory_is_told(home: Path, monkeypatch: pytest.MonkeyPatch) 
     def no_room(*_: object) -> None:
         raise torch.OutOfMemoryError
 
-    monkeypatch.setattr(room, "parallel", no_room)
+    monkeypatch.setattr(engines, "parallel", no_room)
     with pytest.raises(ConfigError, match="16 pictures at once do not fit the memory of cpu"):
         Captioner(home / "seeing", device="cpu").caption(photos(home))
+
+
+def test_one_picture_or_several_as_texts_or_in_full(home: Path) -> None:
+    captioner = Captioner(home / "seeing", device="cpu")
+    paths = photos(home)
+    captions = captioner.caption(paths)
+    texts = [caption.text for caption in captions]
+    assert captioner(paths) == texts
+    assert captioner(iter(paths)) == texts
+    assert captioner(paths, details=True) == captions
+    assert captioner([]) == []
+    single = captioner.caption(paths[:1])[0]
+    for one in (paths[0], str(paths[0]), paths[0].read_bytes(), open_image(paths[0])):
+        assert captioner(one) == single.text
+        assert captioner(one, details=True).text == single.text
+    assert captioner.pipeline(str(paths[0])) == [{"generated_text": single.text}]
+    assert captioner.pipeline(paths) == [[{"generated_text": text}] for text in texts]
+    assert captioner.pipeline([]) == []
+    with pytest.raises(ConfigError, match="alternatives: they are details"):
+        captioner(paths[0], alternatives=2)  # type: ignore[call-overload]
+
+
+@pytest.mark.parametrize("captioner", ["seeing", "causal"])
+def test_alternatives_and_a_limit(home: Path, captioner: str) -> None:
+    ready = Captioner(home / captioner, device="cpu")
+    plain = ready.caption(photos(home))
+    asked = ready.caption(photos(home), alternatives=4)
+    short = ready.caption(photos(home), alternatives=3, max_words=2)
+    for before, caption, cut in zip(plain, asked, short, strict=True):
+        assert (caption.text, caption.words) == (before.text, before.words)
+        texts = [alternative.text for alternative in caption.alternatives]
+        assert texts[0] == caption.text
+        assert len(set(texts)) == len(texts)
+        assert 3 <= len(texts) <= 4  # the caption need not be in the beam, so that one falls out
+        others = [alternative.confidence for alternative in caption.alternatives[1:]]
+        assert others == sorted(others, reverse=True)
+        assert all(0 < one.confidence <= 1 for one in caption.alternatives)
+        assert 1 <= len(cut.words) <= 2
+        assert caption.words[: len(cut.words)] == cut.words
+        assert all(len(one.text.split()) <= 2 for one in cut.alternatives)
+    expected = 5 if captioner == "seeing" else 1
+    assert {len(word.alternatives) for word in plain[0].words} == {expected}
+
+
+def test_the_first_of_a_beam_is_as_likely_as_the_words_say(home: Path) -> None:
+    """A causal caption's own confidence is the product of its words and its period."""
+    ready = Captioner(home / "causal", device="cpu")
+    for caption in ready.caption(photos(home), alternatives=1):
+        product = math.prod(word.confidence for word in caption.words)
+        assert caption.alternatives[0].confidence <= product * (1 + 1e-6)
+        if len(caption.words) == LENGTH:  # no period was said
+            assert caption.alternatives[0].confidence == pytest.approx(product)
+
+
+def test_pictures_are_taken_as_they_are_needed(home: Path) -> None:
+    """Endless ones: four batches of two ahead of what is asked for, and no more."""
+    taken = []
+
+    def endless() -> Iterator[Path]:
+        for number in itertools.count():
+            taken.append(number)
+            yield photos(home)[number % len(SIZES)]
+
+    captioner = Captioner(home / "seeing", device="cpu")
+    expected = captioner(photos(home))
+    outcomes = captioner.each(endless(), batch=2)
+    assert taken == []
+    for number, outcome in enumerate(itertools.islice(outcomes, 20)):
+        assert isinstance(outcome, Caption)
+        assert outcome.text == expected[number % len(SIZES)]
+        assert len(taken) == 2 * (number // 2) + 8
+    assert isinstance(outcomes, Generator)
+    outcomes.close()
+
+
+def test_what_is_wrong_is_said_at_once_not_at_the_first_caption(home: Path) -> None:
+    captioner = Captioner(home / "seeing", device="cpu")
+    for wrong in ({"batch": 0}, {"alternatives": -1}, {"max_words": 0}):
+        with pytest.raises(ConfigError, match="is"):
+            captioner.each([], **wrong)
+
+
+def test_threads_share_a_captioner(home: Path) -> None:
+    captioner = Captioner(home / "seeing", device="cpu")
+    paths = photos(home)
+    lazy = Image.open(paths[2])  # decoded by whoever comes first
+    pictures: list[Picture] = [*paths, lazy]
+    expected = Captioner(home / "seeing", device="cpu").caption([*paths, Image.open(paths[2])])
+
+    def work(number: int) -> list[Caption | ImageError]:
+        order = [(number + i) % len(pictures) for i in range(len(pictures))]
+        found = captioner.each([pictures[i] for i in order], batch=1 + number % 3)
+        return [one for _, one in sorted(zip(order, found, strict=True), key=lambda pair: pair[0])]
+
+    with ThreadPoolExecutor(6) as pool:
+        for found in pool.map(work, range(12)):
+            for one, other in zip(found, expected, strict=True):
+                assert isinstance(one, Caption)
+                assert one.text == other.text
+                confidences = [word.confidence for word in other.words]
+                assert [w.confidence for w in one.words] == pytest.approx(confidences, rel=1e-4)
 
 
 def test_without_a_model_inside_naic_says_so(

@@ -23,7 +23,7 @@ def test_each_photo_is_shown_with_its_source_and_the_words(
     for block, (name, source) in zip(blocks, PHOTOS.items(), strict=True):
         told, text, words = block.splitlines()
         assert told == f"{name} ({source})"
-        assert text.split() == ["cat"] * LENGTH
+        assert text.split().count("cat") == LENGTH // 2  # every second one: no word twice in a row
         assert words.count("%") == LENGTH
 
 

@@ -12,7 +12,7 @@ run are written and read with what is here too.
 import json
 import os
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,6 +21,7 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from naic.captioners.families import CAPTIONERS, Family
 from naic.captioners.packing import unpack
@@ -43,6 +44,15 @@ _KINDS = {
     torch.uint8: "U8",
     torch.bool: "BOOL",
 }
+
+# What torch's layers and ours draw their first weights with
+_DRAWS = (
+    Tensor.uniform_,
+    Tensor.normal_,
+    nn.init.uniform_,
+    nn.init.normal_,
+    nn.init.kaiming_uniform_,
+)
 
 
 @dataclass(frozen=True)
@@ -122,9 +132,29 @@ def load_model(
     expected = _shapes(folder / CONFIG, settings, family)
     weights = unpack(folder / WEIGHTS, read_weights(folder / WEIGHTS), expected)
     check_fit(folder / WEIGHTS, weights, expected)
-    model = family.build(settings.model, settings.features, settings.words)
+    with _Unfilled():
+        model = family.build(settings.model, settings.features, settings.words)
     model.load_state_dict(weights)
     return LoadedModel(model.to(device).eval(), family, settings, vocabulary)
+
+
+class _Unfilled(TorchFunctionMode):
+    """Where a model is built without drawing its first weights: all are put into it afterwards.
+
+    Drawing them took longer than reading, and went on with the caller's random numbers.
+    """
+
+    def __torch_function__(
+        self,
+        func: Callable[..., object],
+        types: object,
+        args: tuple[object, ...] = (),
+        kwargs: dict[str, object] | None = None,
+    ) -> object:
+        named = kwargs or {}
+        if func in _DRAWS:
+            return args[0] if args else named["tensor"]
+        return func(*args, **named)
 
 
 def read_weights(path: Path, written: Written | None = None) -> dict[str, Tensor]:

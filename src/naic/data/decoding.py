@@ -7,12 +7,16 @@ thread here, which reads the pixels from a pipe straight into their place.
 """
 
 import contextlib
+import itertools
 import os
 import pickle
 import subprocess
 import sys
 import threading
+from collections import deque
+from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 from io import BufferedReader, BufferedWriter
 from pathlib import Path
 from types import TracebackType
@@ -29,6 +33,72 @@ from naic.images import square_pixels
 Pixels = npt.NDArray[np.uint8]
 PIPE_BYTES = 1 << 20  # a whole picture of 512 pixels fits, so a worker need not wait for its reader
 ENOUGH_FOR_PROCESSES = 64  # pictures; below that, starting a process takes longer than it saves
+BATCHES_AHEAD = 3  # decoded pictures waiting for the network: enough to ride out a slow file
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """What came of one batch of pictures."""
+
+    positions: list[int]  # which pictures these are the pixels of
+    pixels: Pixels  # (len(positions), P, P, 3)
+    errors: list[tuple[int, ImageError]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Batch:
+    """Pictures on their way: `pixels` is filled in while the futures come true."""
+
+    first: int
+    pixels: Pixels  # (b, P, P, 3)
+    results: list["Future[ImageError | None]"]
+
+
+def decode_batches(
+    images: Iterable[ImageSource],
+    pixels: int,
+    *,
+    batch: int,
+    processes: bool,
+    workers: int = 0,
+) -> Iterator[Decoded]:
+    """Pictures squashed to `pixels` a side, a batch at a time, in order, some batches ahead.
+
+    A picture that cannot be read becomes an error of its batch and does not move the others:
+    batch b is made of pictures b·batch to (b+1)·batch-1. Images are taken as they are needed, so
+    that there may be millions of them.
+
+    Args:
+        images: any number of them.
+        pixels: a side.
+        batch: how many at once.
+        processes: use processes if the pictures are many.
+        workers: the number of decoders; 0 means one for each core.
+    """
+    coming = iter(images)
+    first = list(itertools.islice(coming, ENOUGH_FOR_PROCESSES)) if processes else []
+    coming = itertools.chain(first, coming)
+    isolated = len(first) == ENOUGH_FOR_PROCESSES
+    with Decoder(workers or os.cpu_count() or 1, pixels, isolated=isolated) as decoder:
+        waiting: deque[_Batch] = deque()
+        start = 0
+        while chunk := list(itertools.islice(coming, batch)):
+            places = np.empty((len(chunk), pixels, pixels, 3), np.uint8)
+            results = [decoder.submit(*task) for task in zip(chunk, places, strict=True)]
+            waiting.append(_Batch(start, places, results))
+            start += len(chunk)
+            if len(waiting) > BATCHES_AHEAD:
+                yield _finished(waiting.popleft())
+        while waiting:
+            yield _finished(waiting.popleft())
+
+
+def _finished(batch: _Batch) -> Decoded:
+    outcomes = [(row, result.result()) for row, result in enumerate(batch.results)]
+    errors = [(batch.first + row, error) for row, error in outcomes if error is not None]
+    good = [row for row, error in outcomes if error is None]
+    pixels = batch.pixels[good] if errors else batch.pixels
+    return Decoded([batch.first + row for row in good], pixels, errors)
 
 
 class Decoder:

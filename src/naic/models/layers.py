@@ -41,6 +41,10 @@ def aligned_linear(x: Tensor, layer: nn.Linear) -> Tensor:
 
 def sinusoids(length: int, width: int) -> Tensor:
     """(length, width) the position codes of the Transformer: sines and cosines in turns."""
+    if torch.get_default_device().type == "meta":
+        # A folder's shapes are wanted, no numbers. To compute there, if only in name, torch imports
+        # an algebra system first, which takes longer than all the rest of loading a model.
+        return torch.empty(length, width)
     places = torch.arange(length, dtype=torch.float64)[:, None]
     rates = torch.exp(torch.arange(0, width, 2, dtype=torch.float64) * (-math.log(1e4) / width))
     angles = places * rates

@@ -1,47 +1,29 @@
 """A trained model put to use: pictures in, captions out, each word with how sure the model is."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+import threading
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Literal, overload
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from naic.backbones import Backbone, load_backbone
-from naic.backbones.extract import extract
-from naic.backbones.load import DEFAULT_PIXELS, choose_device
-from naic.captioners.folder import CONFIG, WEIGHTS, ModelSettings, load_model
-from naic.decode.greedy import greedy
-from naic.decode.parallel import parallel
-from naic.errors import BackboneError, CheckpointError, ConfigError, ImageError
-from naic.models.captioner import Captioner as Network
+from naic.captioners.folder import WEIGHTS
+from naic.data.decoding import decode_batches
+from naic.data.records import ImageSource
+from naic.errors import CheckpointError, ConfigError, ImageError
+from naic.runtime.captions import Alternative, Asked, Caption, Word, write
+from naic.runtime.choose import make_ready
 from naic.runtime.pictures import Picture, any_source, is_one
-from naic.text.vocabulary import PERIOD
+
+__all__ = ["Alternative", "Caption", "Captioner", "Word", "shipped_model"]
 
 SHIPPED = Path(__file__).parent.parent / "shipped"
 BATCH = 16  # pictures at once: more are no faster on a CPU
-MOST_PIXELS = 2048  # a side: a stranger's config must not fill the memory
-
-
-@dataclass(frozen=True, slots=True)
-class Word:
-    """A word as the model knows it, and the probability that the model gave it."""
-
-    text: str
-    confidence: float
-
-
-@dataclass(frozen=True, slots=True)
-class Caption:
-    """What the model says of a picture.
-
-    Attributes:
-        text: the sentence without its period.
-        words: its words, one for each agent before the one that said the period.
-    """
-
-    text: str
-    words: tuple[Word, ...]
+# A Pillow image is read from its file when it is first used: if two threads hand over the same
+# one, not both at once.
+_READING = threading.Lock()
 
 
 def shipped_model() -> Path:
@@ -57,102 +39,189 @@ class Captioner:
     """A model on its device, ready to be shown pictures.
 
     A model that was trained on features gets them from the backbone that they came from; a model
-    with eyes of its own, as the shipped one, takes the pixels.
+    with eyes of its own, as the shipped one, takes the pixels. Several threads may use one object
+    at once: they take turns at the model, which has all cores to itself then.
+
+    Attributes:
+        engine: what runs the model: its runtime, device, precision and size of pictures.
+        vocabulary: the words that it can say.
     """
 
-    def __init__(self, model: Path | None = None, *, device: str = "auto") -> None:
-        """Load the model folder `model`, or the shipped one.
+    def __init__(
+        self,
+        model: str | Path | None = None,
+        *,
+        device: str = "auto",
+        runtime: str = "auto",
+        precision: str = "auto",
+    ) -> None:
+        """Load a model; without one named, the one inside naic.
+
+        Args:
+            model: a model folder; an exported .onnx file, or its folder; or "owner/name", which is
+                fetched from the hub if there is no such folder.
+            device: "auto" (a GPU if there is one), "cpu", "cuda", "cuda:1", ...
+            runtime: "auto", "eager", "compile", "graph" or "onnx".
+            precision: "auto", "float32", "bfloat16" or "int8".
 
         Raises:
             CheckpointError: there is no such model, or it is damaged.
             BackboneError: the backbone here is not the one that the model learnt from.
-            MissingExtraError: the backbone's weights are not installed.
-            ConfigError: the device is not there.
+            MissingExtraError: the backbone's weights, or ONNX Runtime, are not installed.
+            ConfigError: the device is not there, or the runtime does not fit it.
         """
-        folder = shipped_model() if model is None else Path(model)
-        chosen = choose_device(device)
-        loaded = load_model(folder, device=chosen)
-        assert isinstance(loaded.model, Network)  # as all of CAPTIONERS are
-        self._folder = folder
-        self._model = loaded.model
-        self._vocabulary = loaded.vocabulary
-        self._backbone = _backbone(folder, loaded.settings, chosen)
+        ready = make_ready(shipped_model() if model is None else model, device, runtime, precision)
+        self.engine = ready.engine
+        self.vocabulary = ready.vocabulary
+        self._where = ready.where
+        self._causal = ready.causal
+        self._turn = threading.Lock()
 
-    def caption(self, pictures: Sequence[Picture]) -> list[Caption]:
+    # A text is one picture, though to a type checker it is as good as a list of texts.
+    @overload
+    def __call__(  # type: ignore[overload-overlap]
+        self, pictures: Picture, *, details: Literal[False] = False, max_words: int | None = None
+    ) -> str: ...
+    @overload
+    def __call__(  # type: ignore[overload-overlap]
+        self,
+        pictures: Picture,
+        *,
+        details: Literal[True],
+        alternatives: int = 0,
+        max_words: int | None = None,
+    ) -> Caption: ...
+    @overload
+    def __call__(
+        self,
+        pictures: Iterable[Picture],
+        *,
+        details: Literal[False] = False,
+        max_words: int | None = None,
+    ) -> list[str]: ...
+    @overload
+    def __call__(
+        self,
+        pictures: Iterable[Picture],
+        *,
+        details: Literal[True],
+        alternatives: int = 0,
+        max_words: int | None = None,
+    ) -> list[Caption]: ...
+    def __call__(
+        self,
+        pictures: Picture | Iterable[Picture],
+        *,
+        details: bool = False,
+        alternatives: int = 0,
+        max_words: int | None = None,
+    ) -> str | Caption | list[str] | list[Caption]:
+        """What is in a picture, or in each of several: the text, or with `details` a `Caption`.
+
+        Raises:
+            ImageError: a picture that cannot be used. `each` goes on with the others.
+        """
+        if alternatives and not details:
+            raise ConfigError("alternatives", "they are details", "Give details=True too.")
+        several = _as_several(pictures)
+        captions = self.caption(several, alternatives=alternatives, max_words=max_words)
+        if several is not pictures:
+            return captions[0] if details else captions[0].text
+        return captions if details else [caption.text for caption in captions]
+
+    @overload
+    def pipeline(  # type: ignore[overload-overlap]
+        self, pictures: Picture
+    ) -> list[dict[str, str]]: ...
+    @overload
+    def pipeline(self, pictures: Iterable[Picture]) -> list[list[dict[str, str]]]: ...
+    def pipeline(
+        self, pictures: Picture | Iterable[Picture]
+    ) -> list[dict[str, str]] | list[list[dict[str, str]]]:
+        """The captions in the shape of an image-to-text pipeline of transformers."""
+        several = _as_several(pictures)
+        shaped = [[{"generated_text": said.text}] for said in self.caption(several)]
+        return shaped if several is pictures else shaped[0]
+
+    def caption(
+        self, pictures: Iterable[Picture], *, alternatives: int = 0, max_words: int | None = None
+    ) -> list[Caption]:
         """A caption for each picture: a path, the bytes of a file, a Pillow image, or an array.
 
         Raises:
             ImageError: a picture that cannot be used. `each` goes on with the others.
         """
         captions = []
-        for outcome in self.each(pictures):
+        for outcome in self.each(pictures, alternatives=alternatives, max_words=max_words):
             if isinstance(outcome, ImageError):
                 raise outcome
             captions.append(outcome)
         return captions
 
     def each(
-        self, pictures: Sequence[Picture], *, batch: int = BATCH
+        self,
+        pictures: Iterable[Picture],
+        *,
+        batch: int = BATCH,
+        alternatives: int = 0,
+        max_words: int | None = None,
     ) -> Iterator[Caption | ImageError]:
         """For each picture, in order, its caption, or why it has none; `batch` of them at once.
 
-        The next pictures are decoded while these are captioned.
+        The next pictures are decoded while these are captioned. They are taken as they are needed,
+        four batches ahead of the caption at most, so that there may be millions of them.
+
+        Args:
+            pictures: any number of them.
+            batch: how many at once.
+            alternatives: how many whole sentences to give; the first is the caption itself.
+            max_words: what is longer is cut, at a word that can end a sentence.
         """
         if is_one(pictures):
             raise ConfigError("pictures", "this is one picture, not several", "Give a list: [it].")
         if batch < 1:
             raise ConfigError("batch", f"{batch} is below 1", "Try 16.")
-        sources = [any_source(picture, number) for number, picture in enumerate(pictures, 1)]
+        return self._outcomes(pictures, batch, Asked(alternatives, max_words))
+
+    def _outcomes(
+        self, pictures: Iterable[Picture], batch: int, asked: Asked
+    ) -> Iterator[Caption | ImageError]:
+        device = self.engine.device
+        sources = (_source(picture, number) for number, picture in enumerate(pictures, 1))
+        # A network on a CPU leaves little to decode with: threads do, and spare it the pipes.
+        processes = device.type != "cpu"
         try:
-            for seen in extract(sources, self._backbone, batch=batch):
+            for seen in decode_batches(
+                sources, self.engine.pixels, batch=batch, processes=processes
+            ):
                 outcomes: dict[int, Caption | ImageError] = dict(seen.errors)
                 if seen.positions:
-                    captions = self._say(seen.features)
+                    captions = self._say(torch.from_numpy(seen.pixels), asked)
                     outcomes.update(zip(seen.positions, captions, strict=True))
                 for position in sorted(outcomes):
                     yield outcomes[position]
         except torch.OutOfMemoryError as error:
-            why = f"{batch} pictures at once do not fit the memory of {self._backbone.device}"
+            why = f"{batch} pictures at once do not fit the memory of {device}"
             raise ConfigError("--batch", why, "Lower it, or use --device cpu.") from error
 
-    @torch.inference_mode()
-    def _say(self, seen: Tensor) -> list[Caption]:
-        """Captions for features (B, R, F), which for a model with eyes are pixels."""
-        if seen.is_floating_point():
-            seen = seen.half()  # as in the store that the model learnt from
-        if self._model.causal:
-            said = greedy(self._model, self._model.encode(seen))
-            words, log_probs = said.words, said.log_probs
-        else:
-            words, log_probs, *_ = parallel(self._model, seen, None)
-        if not bool(log_probs.isfinite().all()):
+    def _say(self, pixels: Tensor, asked: Asked) -> Sequence[Caption]:
+        """Captions for uint8 pixels (B, P, P, 3)."""
+        with self._turn:
+            said = self.engine(pixels)
+            beams = None
+            if asked.alternatives and self._causal is not None:
+                beams = self._causal.beams(pixels, asked.alternatives)
+        if not np.isfinite(said.log_probs[..., 0]).all():
             why = "it gives no probability to any word: its weights are no numbers"
-            raise CheckpointError(str(self._folder), why, "Use a whole copy of the model.")
-        rows = zip(words.tolist(), log_probs.exp().tolist(), strict=True)
-        return [self._caption(ids, confidences) for ids, confidences in rows]
-
-    def _caption(self, ids: list[int], confidences: list[float]) -> Caption:
-        end = ids.index(PERIOD) if PERIOD in ids else len(ids)
-        words = tuple(
-            Word(self._vocabulary.word(id_), confidence)
-            for id_, confidence in zip(ids[:end], confidences[:end], strict=True)
-        )
-        return Caption(self._vocabulary.decode(ids), words)
+            raise CheckpointError(str(self._where), why, "Use a whole copy of the model.")
+        return write(said, beams, self.vocabulary, asked)
 
 
-def _backbone(folder: Path, settings: ModelSettings, device: torch.device) -> Backbone:
-    """What a picture goes through first; for a model with eyes of its own, nothing that sees."""
-    pixels = settings.pixels or DEFAULT_PIXELS
-    if not 0 < pixels <= MOST_PIXELS:
-        why = f"pictures of {pixels:,} pixels a side are not from 1 to {MOST_PIXELS:,}"
-        raise CheckpointError(str(folder / CONFIG), why, "Use the file as it was saved.")
-    name = "pixels" if settings.model.eyes else settings.backbone
-    found = load_backbone(name, pixels=pixels, device=str(device))
-    if settings.digest and found.digest != settings.digest:
-        why = f"it learnt from {settings.backbone} with other weights than those installed"
-        hint = "Put its own eyes into it: naic pack MODEL --eyes MODEL_WITH_EYES --out DIR"
-        raise BackboneError(str(folder), why, hint)
-    if found.dim != settings.features:
-        why = f"it reads {settings.features} numbers a region, and {found.name} gives {found.dim}"
-        raise BackboneError(str(folder), why, f"Use the {CONFIG} and {WEIGHTS} of one model.")
-    return found
+def _as_several(pictures: Picture | Iterable[Picture]) -> Iterable[Picture]:
+    """The pictures themselves, or the one picture in a list."""
+    return [pictures] if is_one(pictures) else pictures  # type: ignore[return-value, list-item]
+
+
+def _source(picture: Picture, number: int) -> ImageSource:
+    with _READING:
+        return any_source(picture, number)

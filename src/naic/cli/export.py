@@ -1,0 +1,35 @@
+"""`naic export [MODEL] --out DIR`."""
+
+from collections.abc import Sequence
+
+import tyro
+
+from naic.tasks.export import GRAPH, ExportOptions, Report, export_model
+
+HELP = """Turn a model into one ONNX graph, for programs without PyTorch.
+
+The graph has all of the captioner in it, its eyes too: pixels in, words out. It runs wherever ONNX
+Runtime does, and `naic caption --model DIR` takes it as well."""
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Parse, work, report."""
+    options: ExportOptions = tyro.cli(
+        ExportOptions, prog="naic export", description=HELP, args=list(arguments)
+    )
+    report = export_model(options)
+    _print_report(report)
+    if options.dry_run:
+        print("Nothing was written (--dry-run).")
+    else:
+        print(f"graph:    {options.out / GRAPH}")
+    return 0
+
+
+def _print_report(report: Report) -> None:
+    side = report.pixels
+    print(f"pictures: {side} x {side} pixels")
+    print(f"words:    {report.agents} agents, {report.words:,} words")
+    print(f"weights:  {report.weights:,}, {report.precision}")
+    if report.bytes is not None:
+        print(f"size:     {report.bytes:,} bytes")

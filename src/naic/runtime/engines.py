@@ -1,0 +1,201 @@
+"""Engines: ways to run a captioner, all behind one call that takes pixels and gives words.
+
+    eager      torch as it comes; on a CPU, and where the others cannot be had
+    compile    torch.compile: a minute at the start, then fewer and larger steps
+    graph      a CUDA graph: launching the kernels of a small model takes longer than they run
+    onnx       ONNX Runtime on an exported file (`onnx_engine.py`)
+
+A Captioner calls its engine from one thread at a time: an engine needs no lock of its own.
+"""
+
+import threading
+from typing import NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+
+from naic.decode.beam import Beams, beam_search
+from naic.decode.greedy import greedy
+from naic.decode.parallel import parallel
+from naic.decode.policy import NEVER
+from naic.errors import ConfigError
+from naic.models.captioner import Captioner as Network
+from naic.models.decoder import Memory
+
+TOP = 5  # words that an agent is asked for
+WARM_UP = 3  # passes before a graph is captured: libraries choose their kernels and working space
+_RECORDING = threading.Lock()  # CUDA records one graph at a time in a process
+KINDS = {"float32": torch.float32, "bfloat16": torch.bfloat16}
+
+
+class Said(NamedTuple):
+    """What was said of B pictures, on the host.
+
+    Attributes:
+        words: (B, N, K) int64, the likeliest words of each agent, best first; of a causal model,
+            which has chosen before it goes on, K = 1.
+        log_probs: (B, N, K) float32, likewise.
+    """
+
+    words: npt.NDArray[np.int64]
+    log_probs: npt.NDArray[np.float32]
+
+
+class Engine(Protocol):
+    """A model made ready on a device.
+
+    Attributes:
+        runtime: "eager", "compile", "graph" or "onnx".
+        device: where it runs.
+        precision: "float32", "bfloat16" or "int8".
+        pixels: P, the side of the pictures that it takes.
+    """
+
+    runtime: str
+    device: torch.device
+    precision: str
+    pixels: int
+
+    def __call__(self, pixels: Tensor) -> Said:
+        """uint8 (B, P, P, 3) on the host, any B from 1 on."""
+        ...
+
+
+class Whole(nn.Module):
+    """A captioner and what it sees with: all from the pixels to the words."""
+
+    def __init__(self, model: Network, backbone: nn.Module | None) -> None:
+        """With `backbone` None, the model has eyes of its own."""
+        super().__init__()
+        self.model = model
+        self.backbone = backbone
+
+    def forward(self, pixels: Tensor) -> tuple[Tensor, Tensor]:
+        """uint8 (B, P, P, 3) to words and log-probabilities (B, N, K)."""
+        if self.model.causal:
+            said = greedy(self.model, self._memory(pixels))
+            return said.words[..., None], said.log_probs[..., None]
+        top = min(TOP, self.model.words - len(NEVER))
+        found = parallel(self.model, self._seen(pixels), None, top)
+        assert found.alternatives is not None
+        assert found.alternative_log_probs is not None
+        return found.alternatives, found.alternative_log_probs
+
+    @torch.inference_mode()
+    def beams(self, pixels: Tensor, width: int) -> Beams:
+        """The sentences that a beam of a causal model finds; in any engine this runs eagerly."""
+        device = next(self.parameters()).device
+        return beam_search(self.model, self._memory(pixels.to(device)), width, keep=width)
+
+    def _memory(self, pixels: Tensor) -> Memory:
+        return self.model.encode(self._seen(pixels))
+
+    def _seen(self, pixels: Tensor) -> Tensor:
+        if self.backbone is None:
+            return pixels
+        features: Tensor = self.backbone(pixels)
+        return features.half()  # as in the store that the model learnt from
+
+
+class EagerEngine:
+    """The model as it is, run step by step."""
+
+    runtime = "eager"
+
+    def __init__(self, whole: Whole, pixels: int, device: torch.device, precision: str) -> None:
+        self.device, self.precision, self.pixels = device, precision, pixels
+        self._whole = whole.to(device, KINDS[precision]).eval()
+
+    @torch.inference_mode()
+    def __call__(self, pixels: Tensor) -> Said:
+        """uint8 (B, P, P, 3) on the host, any B from 1 on."""
+        words, log_probs = self._whole(pixels.to(self.device))
+        return _on_host(words, log_probs, len(pixels))
+
+
+class CompiledEngine:
+    """The model through torch.compile, made anew for each padded batch size."""
+
+    runtime = "compile"
+
+    def __init__(self, whole: Whole, pixels: int, device: torch.device, precision: str) -> None:
+        self.device, self.precision, self.pixels = device, precision, pixels
+        # Without CUDA graphs ("reduce-overhead"): those of torch.compile belong to one thread.
+        self._run = torch.compile(whole.to(device, KINDS[precision]).eval(), dynamic=False)
+        try:  # now: what is missing should show when it is loaded, not at the first picture
+            self(torch.zeros(1, pixels, pixels, 3, dtype=torch.uint8))
+        except RuntimeError as error:
+            why = f"torch.compile cannot be used here ({str(error).strip().splitlines()[0]})"
+            hint = "Use the runtime eager, or install what it asks for (a C++ compiler, as a rule)."
+            raise ConfigError("runtime", why, hint) from error
+
+    @torch.inference_mode()
+    def __call__(self, pixels: Tensor) -> Said:
+        """uint8 (B, P, P, 3) on the host, any B from 1 on."""
+        size = padded(len(pixels))
+        batch = pixels.new_zeros(size, *pixels.shape[1:])
+        batch[: len(pixels)] = pixels
+        words, log_probs = self._run(batch.to(self.device))
+        return _on_host(words, log_probs, len(pixels))
+
+
+class _Graph(NamedTuple):
+    """A recorded pass, where it reads its pixels and where it leaves its words."""
+
+    graph: torch.cuda.CUDAGraph
+    pixels: Tensor
+    words: Tensor
+    log_probs: Tensor
+
+
+class GraphEngine:
+    """The model as CUDA graphs, one for each padded batch size, recorded when first asked for."""
+
+    runtime = "graph"
+
+    def __init__(self, whole: Whole, pixels: int, device: torch.device, precision: str) -> None:
+        self.device, self.precision, self.pixels = device, precision, pixels
+        self._whole = whole.to(device, KINDS[precision]).eval()
+        self._graphs: dict[int, _Graph] = {}
+        # The graphs share their working space: no two of them run at once.
+        self._pool = torch.cuda.graph_pool_handle()
+
+    @torch.inference_mode()
+    def __call__(self, pixels: Tensor) -> Said:
+        """uint8 (B, P, P, 3) on the host, any B from 1 on."""
+        count = len(pixels)
+        size = padded(count)
+        with torch.cuda.device(self.device):
+            if size not in self._graphs:
+                with _RECORDING:
+                    self._graphs[size] = self._record(size)
+            recorded = self._graphs[size]
+            recorded.pixels[:count].copy_(pixels)  # the rows after them: whatever was there before
+            recorded.graph.replay()
+            return _on_host(recorded.words, recorded.log_probs, count)
+
+    def _record(self, size: int) -> _Graph:
+        shape = (size, self.pixels, self.pixels, 3)
+        pixels = torch.zeros(shape, dtype=torch.uint8, device=self.device)
+        stream = torch.cuda.Stream(self.device)  # type: ignore[no-untyped-call]
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            for _ in range(WARM_UP):
+                self._whole(pixels)
+        torch.cuda.current_stream().wait_stream(stream)
+        graph = torch.cuda.CUDAGraph()
+        # thread_local: another thread of the program may use the GPU for something else meanwhile.
+        with torch.cuda.graph(graph, self._pool, stream, capture_error_mode="thread_local"):
+            words, log_probs = self._whole(pixels)
+        return _Graph(graph, pixels, words, log_probs)
+
+
+def padded(count: int) -> int:
+    """The next power of two: few sizes serve all batches."""
+    return 1 << (count - 1).bit_length()
+
+
+def _on_host(words: Tensor, log_probs: Tensor, count: int) -> Said:
+    return Said(words[:count].cpu().numpy(), log_probs[:count].float().cpu().numpy())

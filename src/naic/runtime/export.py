@@ -1,0 +1,213 @@
+"""A captioner as one ONNX graph: pixels in, each agent's likeliest words out.
+
+The graph carries its vocabulary and the size of its pictures, so that the one file is enough.
+"""
+
+import io
+import json
+import logging
+import tempfile
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+
+from naic import __version__
+from naic.errors import ConfigError, MissingExtraError
+from naic.runtime.choose import LoadedWhole
+from naic.runtime.engines import Whole
+
+if TYPE_CHECKING:
+    import onnx
+
+PIXELS, WORDS, CONFIDENCES = "pixels", "words", "confidences"  # what goes in, and what comes out
+FORMAT, VERSION = "naic", "1"  # the first fact of a graph's metadata: that it is ours
+OPSET = 17  # the first one that has layer norms; any runtime since 2022 knows it
+PRECISIONS = ("float32", "int8")
+TRACED, MADE_UP = 2, 4  # pictures that the graph is made by, and those to check it with, of noise
+CLOSE = 1e-3  # of a probability; sums in another order change the fifth digit
+
+
+class Exported(NamedTuple):
+    """What became of a model.
+
+    Attributes:
+        graph: the bytes of the file.
+        agents: N, the words of a sentence at most.
+        top: K, the words that each agent gives.
+    """
+
+    graph: bytes
+    agents: int
+    top: int
+
+
+class _Graph(nn.Module):
+    """As `Whole`, with probabilities: who reads them elsewhere should not have to know of logs."""
+
+    def __init__(self, whole: Whole) -> None:
+        super().__init__()
+        self.whole = whole
+
+    def forward(self, pixels: Tensor) -> tuple[Tensor, Tensor]:
+        """uint8 (B, P, P, 3) to words (B, N, K) and their probabilities (B, N, K)."""
+        words, log_probs = self.whole(pixels)
+        return words, log_probs.exp()
+
+
+def check_exportable(what: str, loaded: LoadedWhole) -> None:
+    """Refuse, before there is any work, what would not be one pass."""
+    if loaded.whole.model.causal:
+        why = "it writes word by word, and a graph is one pass that says all words at once"
+        raise ConfigError(what, why, "Name a parallel model, such as a student's.")
+
+
+def export_graph(what: str, loaded: LoadedWhole, precision: str) -> Exported:
+    """The graph of a model, after it has said the same as PyTorch of a few made-up pictures.
+
+    Args:
+        what: the model's name, for messages.
+        loaded: the model, on the host.
+        precision: "float32"; or "int8", which rounds the weights and the inputs of every matrix
+            product to 8 bits, and leaves the convolutions as they are.
+
+    Raises:
+        ConfigError: the model is of a kind that is no graph.
+        MissingExtraError: the packages are not installed.
+    """
+    check_exportable(what, loaded)
+    onnx = import_onnx()
+    module = _Graph(loaded.whole).eval()  # all of it: the exporter puts back the mode it finds
+    pictures = _made_up(loaded.pixels)
+    traced = onnx.load_from_string(_trace(what, module, pictures[:TRACED]))
+    words = _check_same(what, traced, module, pictures)
+    if precision == "int8":
+        traced = _quantised(traced)
+    facts = {
+        FORMAT: VERSION,
+        "version": __version__,
+        "precision": precision,
+        "pixels": str(loaded.pixels),
+        "vocabulary": json.dumps(loaded.vocabulary.words),
+    }
+    traced.producer_name, traced.producer_version = "naic", __version__
+    onnx.helper.set_model_props(traced, facts)
+    return Exported(traced.SerializeToString(), *words.shape[1:])
+
+
+def import_onnx() -> Any:  # noqa: ANN401 - a module of an extra
+    """The packages `onnx` and `onnxruntime`, or how to get them."""
+    try:
+        import onnx
+        import onnxruntime  # type: ignore[import-untyped]  # noqa: F401 - `_check_same` needs it
+    except ImportError as error:
+        hint = "Run: pip install 'naic[onnx]'"
+        raise MissingExtraError(error.name or "onnx", "is not installed", hint) from error
+    return onnx
+
+
+def _made_up(pixels: int) -> Tensor:
+    generator = torch.Generator().manual_seed(0)
+    shape = (MADE_UP, pixels, pixels, 3)
+    return torch.randint(0, 256, shape, dtype=torch.uint8, generator=generator)
+
+
+def _trace(what: str, module: nn.Module, pixels: Tensor) -> bytes:
+    """The graph as torch writes it, with a batch of any size.
+
+    By torch's older exporter: the newer one needs a further package, takes six times as long, and
+    its graphs are hardly faster.
+    """
+    buffer = io.BytesIO()
+    batch = {0: "batch"}
+    try:
+        with torch.no_grad(), _quiet():
+            torch.onnx.export(
+                module,
+                (pixels,),
+                buffer,  # type: ignore[arg-type]  # it takes any file
+                dynamo=False,
+                opset_version=OPSET,
+                input_names=[PIXELS],
+                output_names=[WORDS, CONFIDENCES],
+                dynamic_axes={PIXELS: batch, WORDS: batch, CONFIDENCES: batch},
+            )
+    except (RuntimeError, TypeError) as error:  # an operator that ONNX does not have
+        raise _no_graph(what, str(error).strip().splitlines()[0]) from error
+    return buffer.getvalue()
+
+
+def _check_same(
+    what: str, graph: "onnx.ModelProto", module: nn.Module, pixels: Tensor
+) -> npt.NDArray[np.int64]:
+    """Refuse a graph that does not say what PyTorch says, one by one and together.
+
+    A trace is the way that one batch took: where a model decides by what it sees, that is lost.
+
+    Returns:
+        (B, N, K) words that it said.
+    """
+    import onnxruntime
+
+    session = onnxruntime.InferenceSession(
+        graph.SerializeToString(), providers=["CPUExecutionProvider"]
+    )
+    for batch in (pixels[-1:], pixels[TRACED - 1 :]):
+        with torch.inference_mode():
+            words, confidences = (tensor.numpy() for tensor in module(batch))
+        found, sure = session.run(None, {PIXELS: batch.numpy()})
+        apart = confidences[..., 0] - confidences[..., 1:].max(-1, initial=0) > CLOSE  # no ties
+        same = (found == words)[..., 0] | ~apart
+        if not (np.allclose(sure, confidences, atol=CLOSE, equal_nan=True) and same.all()):
+            raise _no_graph(what, "the graph does not say what the model says")
+    said: npt.NDArray[np.int64] = found
+    return said
+
+
+def _quantised(graph: "onnx.ModelProto") -> "onnx.ModelProto":
+    """Matrix products by 8-bit weights, a scale for each output; convolutions stay.
+
+    The eyes are the delicate part: each layer works on the rounding errors of those before it, and
+    an error there is one in all that follows.
+    """
+    import onnx
+    from onnxruntime.quantization import (  # type: ignore[import-untyped]
+        QuantType,
+        quantize_dynamic,
+    )
+
+    with tempfile.TemporaryDirectory() as folder, _quiet():
+        path = Path(folder, "int8.onnx")
+        quantize_dynamic(
+            graph,
+            path,
+            op_types_to_quantize=["MatMul"],
+            per_channel=True,
+            weight_type=QuantType.QInt8,
+            extra_options={"MatMulConstBOnly": True},  # attention's products are of activations
+        )
+        return onnx.load(path)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without the packages' warnings, which tell of their own plans and of what we know."""
+    before = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(before)
+
+
+def _no_graph(what: str, why: str) -> ConfigError:
+    hint = "Models with eyes of their own can be exported: see naic pack."
+    return ConfigError(what, f"it cannot be made one graph ({why})", hint)

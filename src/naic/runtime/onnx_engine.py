@@ -1,0 +1,112 @@
+"""ONNX Runtime on a graph of `naic export`."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from naic.errors import CheckpointError, ConfigError, MissingExtraError, NaicError
+from naic.runtime.engines import Said
+from naic.text.vocabulary import Vocabulary
+
+FORMAT, VERSION = "naic", "1"  # as `export.py` writes them
+MOST_PIXELS = 2048  # a side, as for a model folder
+ERRORS_ONLY = 3  # of ONNX Runtime's levels of what to print
+_LEAST = np.finfo(np.float32).tiny
+
+
+class OnnxEngine:
+    """An exported captioner, run without PyTorch.
+
+    Attributes:
+        runtime: "onnx".
+        device: where it runs.
+        precision: "float32" or "int8".
+        pixels: P, the side of the pictures that it takes.
+        vocabulary: its words, which are in the graph.
+    """
+
+    runtime = "onnx"
+
+    def __init__(self, path: Path, device: torch.device) -> None:
+        """Load the graph `path`.
+
+        Raises:
+            MissingExtraError: ONNX Runtime is not installed.
+            ConfigError: it is not built for this device.
+            CheckpointError: the file is damaged, or not one of `naic export`.
+        """
+        self.device = device
+        self._path = path
+        self._session = _session(path, device)
+        facts: dict[str, str] = self._session.get_modelmeta().custom_metadata_map
+        if facts.get(FORMAT) != VERSION:
+            known = "of another version of naic" if FORMAT in facts else "none of naic's"
+            raise CheckpointError(str(path), f"is a graph, but {known}", "Make one: naic export")
+        self.precision, self.pixels, self.vocabulary = _read(path, facts)
+
+    def __call__(self, pixels: Tensor) -> Said:
+        """uint8 (B, P, P, 3) on the host, any B from 1 on."""
+        # int8 takes its scale from all that it is given at once: a picture's words would depend on
+        # its neighbours.
+        size = 1 if self.precision == "int8" else len(pixels)
+        parts = [self._run(pixels[at : at + size]) for at in range(0, len(pixels), size)]
+        words, log_probs = (np.concatenate(values) for values in zip(*parts, strict=True))
+        return Said(words, log_probs)
+
+    def _run(self, pixels: Tensor) -> Said:
+        try:
+            words, confidences = self._session.run(None, {"pixels": pixels.numpy()})
+        except Exception as error:  # ONNX Runtime's errors are known by no common name
+            raise _damaged(self._path, error) from error
+        if words.min() < 0 or words.max() >= len(self.vocabulary):
+            why = f"says words that are not among its {len(self.vocabulary)}"
+            raise CheckpointError(str(self._path), why, "Make it again: naic export")
+        # A word may be so unlikely that its probability is 0 in float32: its logarithm is not.
+        log_probs = np.log(np.maximum(confidences, _LEAST))
+        return Said(words, log_probs)
+
+
+def _session(path: Path, device: torch.device) -> Any:  # noqa: ANN401 - it ships no types
+    try:
+        import onnxruntime  # type: ignore[import-untyped]
+    except ImportError as error:
+        hint = "Run: pip install 'naic[onnx]'"
+        raise MissingExtraError("onnxruntime", f"is not installed ({error})", hint) from error
+    providers: list[Any] = ["CPUExecutionProvider"]
+    if device.type == "cuda":
+        if "CUDAExecutionProvider" not in onnxruntime.get_available_providers():
+            why = f"this ONNX Runtime is built for CPUs, and cannot use {device}"
+            hint = "Use --device cpu, or install onnxruntime-gpu in its place."
+            raise ConfigError("--device", why, hint)
+        providers.insert(0, ("CUDAExecutionProvider", {"device_id": device.index or 0}))
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = torch.get_num_threads()  # all cores, or what the user set
+    options.log_severity_level = ERRORS_ONLY
+    try:
+        return onnxruntime.InferenceSession(path, options, providers=providers)
+    except Exception as error:  # as in `_run`
+        raise _damaged(path, error) from error
+
+
+def _read(path: Path, facts: dict[str, str]) -> tuple[str, int, Vocabulary]:
+    """The precision, the size of pictures and the words that a graph tells of."""
+    try:
+        precision, pixels = facts["precision"], int(facts["pixels"])
+        words = json.loads(facts["vocabulary"])
+        vocabulary = Vocabulary(tuple(words))
+    except (KeyError, ValueError, TypeError, RecursionError, NaicError) as error:
+        why = f"its metadata cannot be read ({error})"
+        raise CheckpointError(str(path), why, "Make it again: naic export") from error
+    if not 0 < pixels <= MOST_PIXELS:
+        why = f"pictures of {pixels:,} pixels a side are not from 1 to {MOST_PIXELS:,}"
+        raise CheckpointError(str(path), why, "Make it again: naic export")
+    return precision, pixels, vocabulary
+
+
+def _damaged(path: Path, error: Exception) -> CheckpointError:
+    why = f"ONNX Runtime cannot run it ({str(error).strip().splitlines()[0]})"
+    return CheckpointError(str(path), why, "Use a whole copy of it, or make it again: naic export")

@@ -1,0 +1,140 @@
+"""Sentences out of words that are chosen here, without a model."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from naic.decode.beam import Beams
+from naic.errors import ConfigError
+from naic.runtime.captions import Asked, Caption, write
+from naic.runtime.engines import Said
+from naic.text import Vocabulary
+from naic.text.vocabulary import PAD
+
+WORDS = Vocabulary.build(["a black cat sits on the sofa with two dogs"], more_than=0)
+
+
+def said(*places: list[tuple[str, float]]) -> Said:
+    """One picture; for each agent its words and their probabilities."""
+    ids = [[WORDS.id(word) for word, _ in place] for place in places]
+    log_probs = [[math.log(prob) for _, prob in place] for place in places]
+    return Said(np.array([ids]), np.array([log_probs], np.float32))
+
+
+def sure(sentence: str) -> list[list[tuple[str, float]]]:
+    """Agents that say this, and hardly anything else."""
+    return [[(word, 0.9), ("two", 0.05)] for word in sentence.split()]
+
+
+def one(what: Said, asked: Asked = Asked()) -> Caption:  # noqa: B008 - frozen
+    (caption,) = write(what, None, WORDS, asked)
+    return caption
+
+
+def test_each_word_comes_with_what_its_agent_could_have_said() -> None:
+    caption = one(said([("a", 0.75), ("the", 0.25)], [("cat", 0.5), (".", 0.25)], *sure(". dogs")))
+    assert caption.text == "a cat"
+    a, cat = caption.words
+    assert a.text == "a"
+    assert a.confidence == pytest.approx(0.75)
+    assert dict(a.alternatives) == pytest.approx({"a": 0.75, "the": 0.25})
+    assert dict(cat.alternatives) == pytest.approx({"cat": 0.5, ".": 0.25})
+    assert cat.alternatives[0] == (cat.text, cat.confidence)
+    assert caption.alternatives == ()
+
+
+def test_alternatives_are_whole_sentences_with_their_probability() -> None:
+    what = said(
+        [("a", 0.8), ("the", 0.2)], [("cat", 0.6), ("sofa", 0.4)], [(".", 0.9), ("sits", 0.1)]
+    )
+    caption = one(what, Asked(alternatives=4))
+    assert [a.text for a in caption.alternatives] == ["a cat", "a sofa", "the cat", "the sofa"]
+    found = [a.confidence for a in caption.alternatives]
+    assert found == pytest.approx([0.432, 0.288, 0.108, 0.072])
+    everything = one(what, Asked(alternatives=100)).alternatives
+    assert len(everything) == 8
+    assert sum(a.confidence for a in everything) == pytest.approx(1)
+    assert one(what, Asked(alternatives=1)).alternatives == (caption.alternatives[0],)
+
+
+def test_the_caption_comes_first_though_a_shorter_sentence_is_likelier() -> None:
+    """Each agent says its likeliest word; the product is another matter."""
+    what = said([("cat", 1.0), ("a", 1e-9)], [("sits", 0.6), (".", 0.4)], [("on", 0.5), (".", 0.5)])
+    caption = one(what, Asked(alternatives=2))
+    assert [a.text for a in caption.alternatives] == ["cat sits on", "cat"]
+    assert [a.confidence for a in caption.alternatives] == pytest.approx([0.3, 0.4])
+
+
+def test_no_alternative_is_empty() -> None:
+    what = said([("cat", 0.6), (".", 0.4)], [(".", 1.0), ("sits", 1e-9)])
+    texts = [a.text for a in one(what, Asked(alternatives=5)).alternatives]
+    assert texts == ["cat", "cat sits"]
+
+
+def test_no_sentence_has_a_word_twice_in_a_row() -> None:
+    what = said([("cat", 0.6), (".", 0.4)], [("cat", 0.9), ("sits", 0.1)])
+    caption = one(what, Asked(alternatives=5))
+    assert [alternative.text for alternative in caption.alternatives] == ["cat sits"]
+    assert [[text for text, _ in word.alternatives] for word in caption.words] == [
+        ["cat", "."],
+        ["sits", "cat"],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("sentence", "limit", "expected"),
+    [
+        ("a cat sits on the sofa .", 6, "a cat sits on the sofa"),
+        ("a cat sits on the sofa .", 100, "a cat sits on the sofa"),
+        ("a cat sits on the sofa .", 5, "a cat sits"),
+        ("a cat sits on the sofa .", 4, "a cat sits"),
+        ("a cat sits on the sofa .", 3, "a cat sits"),
+        ("a cat sits on the sofa .", 2, "a cat"),
+        ("a cat sits on the sofa .", 1, "a"),
+        ("on the sofa sits a cat .", 2, "on"),  # never nothing at all
+        ("a cat sits on .", 4, "a cat sits on"),  # it ended so by itself
+        ("a cat sits on the .", 4, "a cat sits"),
+        ("a cat on", 3, "a cat on"),  # all agents spoke
+        (". cat", 1, ""),
+    ],
+)
+def test_a_long_sentence_is_cut_where_it_can_end(sentence: str, limit: int, expected: str) -> None:
+    caption = one(said(*sure(sentence)), Asked(max_words=limit))
+    assert caption.text == expected
+    assert [word.text for word in caption.words] == expected.split()
+
+
+def test_alternatives_are_cut_too_and_none_comes_twice() -> None:
+    what = said(*sure("a cat sits on the sofa ."))
+    caption = one(what, Asked(alternatives=6, max_words=4))
+    texts = [a.text for a in caption.alternatives]
+    assert texts[0] == caption.text == "a cat sits"
+    assert len(set(texts)) == len(texts) == 6
+    assert all(1 <= len(text.split()) <= 4 for text in texts)
+    assert caption.alternatives[0].confidence == pytest.approx(0.9**4)
+
+
+def test_of_a_causal_model_the_beam_gives_them_after_the_caption() -> None:
+    def row(sentence: str) -> list[int]:
+        ids = [WORDS.id(word) for word in sentence.split()]
+        return ids + [PAD] * (4 - len(ids))
+
+    sentences = ["a dogs .", "a cat .", "the cat sits on", "."]
+    scores = [math.log(0.5), math.log(0.3), math.log(0.1), -math.inf]
+    beams = Beams(torch.tensor([[row(s) for s in sentences]]), torch.tensor([scores]))
+    what = Said(np.array([[[i] for i in row("a cat .")]]), np.log([[[0.6], [0.5], [1.0], [1.0]]]))
+    (caption,) = write(what, beams, WORDS, Asked(alternatives=4))
+    assert caption.text == "a cat"
+    assert dict(caption.words[0].alternatives) == pytest.approx({"a": 0.6})
+    texts = [alternative.text for alternative in caption.alternatives]
+    assert texts == ["a cat", "a dogs", "the cat sits on"]
+    found = [alternative.confidence for alternative in caption.alternatives]
+    assert found == pytest.approx([0.3, 0.5, 0.1])
+
+
+@pytest.mark.parametrize("wrong", [{"alternatives": -1}, {"alternatives": 101}, {"max_words": 0}])
+def test_what_cannot_be_asked_for_is_refused(wrong: dict[str, int]) -> None:
+    with pytest.raises(ConfigError, match=f"{next(iter(wrong.values()))} is"):
+        Asked(**wrong)

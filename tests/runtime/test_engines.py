@@ -1,0 +1,158 @@
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from naic.decode.greedy import greedy
+from naic.decode.parallel import parallel
+from naic.errors import ConfigError
+from naic.runtime.captioner import Captioner
+from naic.runtime.choose import load_whole, make_ready
+from naic.runtime.engines import TOP, CompiledEngine, EagerEngine, GraphEngine, Said, padded
+from tests.runtime.small import LENGTH, NETWORK, PIXELS, make_model
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_thread() -> Iterator[None]:
+    """With two, sums come out in another order, and other bits."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("models")
+    make_model(folder / "seeing", eyes=NETWORK)
+    make_model(folder / "backbone")
+    make_model(folder / "causal", "causal", eyes=NETWORK)
+    return folder
+
+
+def some_pixels(count: int) -> Tensor:
+    generator = torch.Generator().manual_seed(count)
+    shape = (count, PIXELS, PIXELS, 3)
+    return torch.randint(0, 256, shape, dtype=torch.uint8, generator=generator)
+
+
+def same(one: Said, other: Said) -> None:
+    """The same best word everywhere, and its probability; others may tie in bfloat16."""
+    assert one.words.shape == other.words.shape
+    assert np.array_equal(one.words[..., 0], other.words[..., 0])
+    assert np.allclose(one.log_probs, other.log_probs, rtol=1e-4, atol=1e-4)
+
+
+def test_an_engine_says_what_the_model_says(models: Path) -> None:
+    loaded = load_whole(models / "seeing")
+    with torch.inference_mode():
+        expected = parallel(loaded.whole.model, some_pixels(3), None, TOP)
+    said = EagerEngine(loaded.whole, PIXELS, CPU, "float32")(some_pixels(3))
+    assert expected.alternatives is not None
+    assert said.words.dtype == np.int64
+    assert said.log_probs.dtype == np.float32
+    assert said.words.shape == said.log_probs.shape == (3, LENGTH, TOP)
+    assert np.array_equal(said.words, expected.alternatives.numpy())
+    assert np.all(np.diff(said.log_probs, axis=2) <= 0)  # best first
+
+
+def test_a_causal_engine_says_one_word_in_each_place(models: Path) -> None:
+    loaded = load_whole(models / "causal")
+    with torch.inference_mode():
+        model = loaded.whole.model
+        expected = greedy(model, model.encode(some_pixels(2)))
+    said = EagerEngine(loaded.whole, PIXELS, CPU, "float32")(some_pixels(2))
+    assert said.words.shape == (2, LENGTH, 1)
+    assert np.array_equal(said.words[..., 0], expected.words.numpy())
+
+
+@given(st.integers(1, 5000))
+def test_batches_are_padded_by_less_than_half(count: int) -> None:
+    size = padded(count)
+    assert count <= size < 2 * count
+    assert size & (size - 1) == 0
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # torch's own, while it compiles
+@pytest.mark.parametrize("name", ["seeing", "causal"])
+def test_compiled_it_says_the_same(models: Path, name: str) -> None:
+    eager = make_ready(models / name, "cpu", "eager", "auto").engine
+    compiled = make_ready(models / name, "cpu", "compile", "auto").engine
+    assert (compiled.runtime, compiled.precision) == ("compile", "float32")
+    for count in (1, 3):
+        same(compiled(some_pixels(count)), eager(some_pixels(count)))
+
+
+def test_a_compiler_that_is_missing_is_told_when_the_model_is_loaded(
+    models: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def compiled(whole: torch.nn.Module, **_: object) -> object:
+        def fails(_: Tensor) -> None:
+            raise RuntimeError("InvalidCxxCompiler: no g++ here\nand a long story")
+
+        return fails
+
+    monkeypatch.setattr(torch, "compile", compiled)
+    with pytest.raises(ConfigError, match=r"InvalidCxxCompiler: no g\+\+ here\)") as caught:
+        CompiledEngine(load_whole(models / "seeing").whole, PIXELS, CPU, "float32")
+    assert "eager" in caught.value.hint
+
+
+@pytest.fixture
+def exact_convolutions() -> Iterator[None]:
+    """By default a GPU rounds the inputs of a float32 convolution, and other sizes otherwise."""
+    with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
+        yield
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", ["seeing", "backbone", "causal"])
+def test_a_graph_says_what_the_model_says(
+    models: Path, name: str, exact_convolutions: None
+) -> None:
+    """In float32, at sizes that are recorded, padded, and met again after others."""
+    eager = make_ready(models / name, "cuda", "eager", "float32").engine
+    graph = make_ready(models / name, "cuda", "graph", "float32").engine
+    for count in (1, 3, 4, 1, 7, 3, 8, 2):
+        same(graph(some_pixels(count)), eager(some_pixels(count)))
+
+
+@pytest.mark.gpu
+def test_on_a_gpu_a_graph_in_bfloat16_is_chosen(models: Path) -> None:
+    engine = make_ready(models / "seeing", "auto", "auto", "auto").engine
+    assert isinstance(engine, GraphEngine)
+    assert engine.precision == "bfloat16"
+    eager = make_ready(models / "seeing", "cuda", "eager", "bfloat16").engine
+    same(engine(some_pixels(4)), eager(some_pixels(4)))  # 4 is not padded: the very same kernels
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", ["seeing", "backbone", "causal"])
+def test_half_the_bits_say_nearly_the_same(models: Path, name: str) -> None:
+    exact = make_ready(models / name, "cuda", "eager", "float32").engine(some_pixels(4))
+    said = make_ready(models / name, "cuda", "graph", "bfloat16").engine(some_pixels(4))
+    assert said.log_probs.dtype == np.float32
+    assert said.log_probs[:, 0, 0] == pytest.approx(exact.log_probs[:, 0, 0], abs=0.2)
+
+
+@pytest.mark.gpu
+def test_threads_share_the_graphs(models: Path) -> None:
+    pictures = [list(some_pixels(count).numpy()) for count in range(1, 7)]
+    captioner = Captioner(models / "seeing")
+    expected = [captioner(several) for several in pictures]
+    fresh = Captioner(models / "seeing")  # its graphs are recorded while others wait for theirs
+
+    def work(number: int) -> list[str]:
+        return fresh(pictures[number])
+
+    with ThreadPoolExecutor(6) as pool:
+        assert list(pool.map(work, [*range(6)] * 4)) == expected * 4

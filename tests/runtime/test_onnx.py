@@ -1,0 +1,280 @@
+"""Exported graphs say what PyTorch says, or are not made; what is no such graph is refused."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import onnx
+import onnxruntime  # type: ignore[import-untyped]
+import pytest
+import torch
+from PIL import Image
+from torch import Tensor, nn
+
+from naic.errors import CheckpointError, ConfigError, MissingExtraError
+from naic.images import open_image, square_pixels
+from naic.runtime.captioner import Captioner
+from naic.runtime.choose import LoadedWhole, load_whole
+from naic.runtime.engines import EagerEngine, Whole
+from naic.runtime.export import export_graph
+from naic.runtime.onnx_engine import OnnxEngine
+from naic.text.vocabulary import BOS, PAD, UNK
+from tests.runtime.small import LENGTH, NETWORK, PIXELS, WORDS, make_model
+from tests.tasks import packs
+
+CPU = torch.device("cpu")
+EXAMPLE = Path(__file__).parent.parent.parent / "examples" / "caption_onnx.py"
+
+
+def pictures(count: int = 5) -> Tensor:
+    generator = torch.Generator().manual_seed(7)
+    shape = (count, PIXELS, PIXELS, 3)
+    return torch.randint(0, 256, shape, dtype=torch.uint8, generator=generator)
+
+
+class Home(NamedTuple):
+    """A model with eyes, and its graphs."""
+
+    folder: Path
+    loaded: LoadedWhole
+    plain: Path
+    small: Path
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
+    folder = tmp_path_factory.mktemp("home")
+    model = make_model(folder / "seeing", eyes=NETWORK)
+    loaded = load_whole(model)
+    paths = {name: folder / f"{name}.onnx" for name in ("float32", "int8")}
+    for precision, path in paths.items():
+        path.write_bytes(export_graph("seeing", loaded, precision).graph)
+    return Home(model, loaded, paths["float32"], paths["int8"])
+
+
+def check_equal(engine: OnnxEngine, loaded: LoadedWhole) -> None:
+    """Every word of every agent, whatever the batch."""
+    eager = EagerEngine(loaded.whole, PIXELS, CPU, "float32")
+    for batch in (pictures(), pictures()[:1]):
+        wanted, found = eager(batch), engine(batch)
+        assert found.words.dtype == np.int64
+        assert found.log_probs.dtype == np.float32
+        assert np.array_equal(found.words, wanted.words)
+        np.testing.assert_allclose(found.log_probs, wanted.log_probs, atol=1e-4)
+        assert not np.isin(found.words, (BOS, UNK, PAD)).any()
+    assert len({row.tobytes() for row in engine(pictures()).log_probs}) == 5  # not blind
+
+
+def test_it_says_what_pytorch_says(home: Home) -> None:
+    engine = OnnxEngine(home.plain, CPU)
+    assert (engine.runtime, engine.precision, engine.pixels) == ("onnx", "float32", PIXELS)
+    assert engine.vocabulary == WORDS
+    check_equal(engine, home.loaded)
+
+
+def test_a_model_without_eyes_has_its_backbone_inside(tmp_path: Path) -> None:
+    loaded = load_whole(make_model(tmp_path / "model"))
+    made = export_graph("model", loaded, "float32")
+    assert (made.agents, made.top) == (LENGTH, 5)
+    (tmp_path / "model.onnx").write_bytes(made.graph)
+    check_equal(OnnxEngine(tmp_path / "model.onnx", CPU), loaded)
+
+
+def test_int8_is_small_and_near_and_a_picture_has_no_neighbours(home: Home) -> None:
+    matrices = 1280 * 32 + 32 * len(WORDS)  # at the least: the first one and the last
+    assert home.plain.stat().st_size - home.small.stat().st_size > 2 * matrices
+    kinds = {node.op_type for node in onnx.load(home.small).graph.node}
+    assert "MatMulInteger" in kinds
+    assert "ConvInteger" not in kinds
+    engine = OnnxEngine(home.small, CPU)
+    assert engine.precision == "int8"
+    batch = pictures()
+    batch[0] //= 8  # a dark one: its numbers are smaller than its neighbours'
+    together = engine(batch)
+    for row in range(len(batch)):
+        alone = engine(batch[row : row + 1])
+        assert np.array_equal(alone.words[0], together.words[row])
+        assert np.array_equal(alone.log_probs[0], together.log_probs[row])
+    wanted = OnnxEngine(home.plain, CPU)(batch)
+    assert 0 < np.abs(together.log_probs - wanted.log_probs).max() < 0.2
+
+
+def test_agents_give_no_more_words_than_there_are(tmp_path: Path) -> None:
+    folder = packs.make_model(tmp_path / "model", eyes=packs.EYES)
+    made = export_graph("model", load_whole(folder), "float32")
+    (tmp_path / "model.onnx").write_bytes(made.graph)
+    assert made.top == 4  # the period, "a", "circle", "square"
+    said = OnnxEngine(tmp_path / "model.onnx", CPU)(pictures(2))
+    assert said.words.shape == (2, 16, 4)
+    assert set(said.words.flatten().tolist()) == {0, 4, 5, 6}
+    np.testing.assert_allclose(np.exp(said.log_probs).sum(-1), 1, atol=1e-5)
+
+
+def test_the_graph_can_be_read_by_others(home: Home) -> None:
+    graph = onnx.load(home.small)
+    onnx.checker.check_model(graph)
+    inputs, outputs = graph.graph.input, graph.graph.output
+    shapes = {
+        value.name: [d.dim_param or d.dim_value for d in value.type.tensor_type.shape.dim]
+        for value in (*inputs, *outputs)
+    }
+    assert shapes["pixels"] == ["batch", PIXELS, PIXELS, 3]
+    assert [value.name for value in outputs] == ["words", "confidences"]
+    assert shapes["words"][0] == shapes["confidences"][0] == "batch"
+    facts = {fact.key: fact.value for fact in graph.metadata_props}
+    assert json.loads(facts["vocabulary"]) == list(WORDS.words)
+    assert (facts["naic"], facts["pixels"], facts["precision"]) == ("1", str(PIXELS), "int8")
+
+
+class Fickle(nn.Module):
+    """Sees the inverse of bright pictures: a trace knows one of the two ways."""
+
+    def __init__(self, backbone: nn.Module) -> None:
+        super().__init__()
+        self.backbone = backbone
+
+    def forward(self, pixels: Tensor) -> Tensor:
+        features: Tensor = self.backbone(pixels)
+        return -features if len(pixels) % 2 else features
+
+
+class Strange(nn.Module):
+    """Has a step that is no operator of ONNX."""
+
+    def forward(self, pixels: Tensor) -> Tensor:
+        strange: Tensor = torch.special.i0e(pixels.flatten(1).float()[:, None, :1280])
+        return strange
+
+
+def with_backbone(loaded: LoadedWhole, backbone: nn.Module) -> LoadedWhole:
+    return loaded._replace(whole=Whole(loaded.whole.model, backbone))
+
+
+def test_what_is_no_graph_is_refused(tmp_path: Path) -> None:
+    causal = load_whole(make_model(tmp_path / "causal", "causal", eyes=NETWORK))
+    with pytest.raises(ConfigError, match="teacher: it writes word by word"):
+        export_graph("teacher", causal, "float32")
+    loaded = load_whole(make_model(tmp_path / "model"))
+    backbone: Any = loaded.whole.backbone
+    with pytest.raises(ConfigError, match="does not say what the model says"):
+        export_graph("model", with_backbone(loaded, Fickle(backbone)), "float32")
+    with pytest.raises(ConfigError, match="cannot be made one graph") as error:
+        export_graph("model", with_backbone(loaded, Strange()), "float32")
+    assert "i0e" in error.value.why
+
+
+def test_the_model_stays_as_it_was(home: Home) -> None:
+    """It was exported twice when `home` was made."""
+    assert not any(module.training for module in home.loaded.whole.modules())
+    before, after = load_whole(home.folder).whole.state_dict(), home.loaded.whole.state_dict()
+    assert all(torch.equal(tensor, after[name]) for name, tensor in before.items())
+
+
+def test_weights_that_are_no_numbers_do_not_hide(tmp_path: Path) -> None:
+    """They are exported as they are, and whoever captions with them is told."""
+    loaded = load_whole(make_model(tmp_path / "bad", eyes=NETWORK, spoilt=True))
+    path = tmp_path / "bad.onnx"
+    path.write_bytes(export_graph("bad", loaded, "float32").graph)
+    assert np.isnan(OnnxEngine(path, CPU)(pictures(1)).log_probs).any()
+    with pytest.raises(CheckpointError, match="its weights are no numbers"):
+        Captioner(path, device="cpu").caption([pictures(1)[0].numpy()])
+
+
+@pytest.mark.parametrize("package", ["onnx", "onnxruntime"])
+def test_packages_that_are_missing_are_named(
+    home: Home, monkeypatch: pytest.MonkeyPatch, package: str
+) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(MissingExtraError) as error:
+        export_graph("model", home.loaded, "float32")
+    assert error.value.hint == "Run: pip install 'naic[onnx]'"
+    assert package in str(error.value)
+    if package == "onnxruntime":
+        with pytest.raises(MissingExtraError, match=r"onnxruntime: .* pip install 'naic\[onnx\]'"):
+            OnnxEngine(home.plain, CPU)
+
+
+def test_the_captioner_takes_the_file_alone(home: Home) -> None:
+    photos = list(pictures().numpy())
+    wanted = Captioner(home.folder, device="cpu").caption(photos)
+    captioner = Captioner(home.plain, device="cpu")
+    assert captioner.engine.runtime == "onnx"
+    assert [said.text for said in captioner.caption(photos)] == [said.text for said in wanted]
+
+
+def refused(path: Path) -> CheckpointError:
+    with pytest.raises(CheckpointError) as error:
+        OnnxEngine(path, CPU)(pictures(1))
+    assert error.value.what == str(path)
+    return error.value
+
+
+def with_facts(home: Home, path: Path, **facts: str) -> Path:
+    """The graph with other metadata; an empty value leaves that fact out."""
+    graph = onnx.load(home.plain)
+    own = {fact.key: fact.value for fact in graph.metadata_props} | facts
+    onnx.helper.set_model_props(graph, {key: value for key, value in own.items() if value})
+    onnx.save(graph, path)
+    return path
+
+
+def test_damaged_and_foreign_files_are_refused(home: Home, tmp_path: Path) -> None:
+    data, path = home.plain.read_bytes(), tmp_path / "x.onnx"
+    assert "ONNX Runtime cannot run it" in refused(path).why  # there is none
+    for wrong in (b"", b"no graph", data[: len(data) // 2], data[::-1]):
+        path.write_bytes(wrong)
+        found = refused(path)
+        assert "cannot run it" in found.why or "none of naic's" in found.why
+        assert "\n" not in str(found)
+    assert "none of naic's" in refused(with_facts(home, path, naic="")).why
+    assert "of another version" in refused(with_facts(home, path, naic="2")).why
+    for facts in (
+        {"pixels": ""},
+        {"pixels": "many"},
+        {"precision": ""},
+        {"vocabulary": ""},
+        {"vocabulary": "["},
+        {"vocabulary": "7"},
+        {"vocabulary": '["a", 1]'},
+    ):
+        assert "its metadata cannot be read" in refused(with_facts(home, path, **facts)).why
+    for pixels in ("0", "-64", "1000000"):
+        assert "pixels a side" in refused(with_facts(home, path, pixels=pixels)).why
+    few = json.dumps(WORDS.words[:5])
+    assert "words that are not among its 5" in refused(with_facts(home, path, vocabulary=few)).why
+
+
+def test_a_graph_with_other_inputs_is_refused(home: Home) -> None:
+    engine = OnnxEngine(home.plain, CPU)
+    with pytest.raises(CheckpointError, match="cannot run it"):
+        engine(torch.zeros(1, 32, 32, 3, dtype=torch.uint8))
+
+
+def test_a_gpu_that_onnx_runtime_cannot_use_is_refused(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: ["CPUExecutionProvider"])
+    with pytest.raises(ConfigError, match="built for CPUs, and cannot use cuda:1"):
+        OnnxEngine(home.plain, torch.device("cuda", 1))
+
+
+def test_ten_lines_without_torch_say_the_same(home: Home, tmp_path: Path) -> None:
+    photo = tmp_path / "photo.png"
+    Image.fromarray(pictures(1)[0].numpy()).resize((90, 70)).save(photo)
+    code = f"""
+import runpy, sys
+sys.modules.update(dict.fromkeys(["torch", "naic", "onnx", "tyro"]))
+sys.argv = ["caption_onnx.py", {str(home.plain)!r}, {str(photo)!r}]
+runpy.run_path({str(EXAMPLE)!r})
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    engine = OnnxEngine(home.plain, torch.device("cpu"))
+    pixels = square_pixels(open_image(photo, at_least=PIXELS), PIXELS)
+    likeliest = engine(torch.from_numpy(pixels[None])).words[0, :, 0].tolist()
+    assert done.stdout == f"{engine.vocabulary.decode(likeliest)}\n"
+    lines = EXAMPLE.read_text().split("\n\n", 2)[2].splitlines()
+    assert len([line for line in lines if line]) <= 10

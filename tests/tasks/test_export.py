@@ -1,0 +1,72 @@
+"""Exporting: one folder, whole or not at all, that says what is in it."""
+
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from naic.errors import CheckpointError, ConfigError, MissingExtraError
+from naic.runtime import captioner
+from naic.runtime.captioner import Captioner
+from naic.runtime.choose import load_whole
+from naic.tasks.export import ExportOptions, Report, export_model
+from naic.text.vocabulary import Vocabulary
+from tests.tasks.packs import CARD, EYES, VOCABULARY, make_model
+
+
+def test_the_folder_has_all_that_it_takes(tmp_path: Path) -> None:
+    model, out = make_model(tmp_path / "model", eyes=EYES), tmp_path / "graph"
+    options = ExportOptions(model, out=out, precision="int8")
+    guess = export_model(replace(options, dry_run=True))
+    assert not out.exists()
+    done = export_model(options)
+    assert {path.name for path in out.iterdir()} == {
+        "model.onnx",
+        "vocab.json",
+        "config.json",
+        "README.md",
+    }
+    weights = sum(p.numel() for p in load_whole(model).whole.parameters())
+    size = (out / "model.onnx").stat().st_size
+    assert done == Report("int8", 64, 16, len(VOCABULARY), weights, size)
+    assert guess == replace(done, bytes=None)
+    assert Vocabulary.load(out / "vocab.json") == VOCABULARY
+    facts = json.loads((out / "config.json").read_text())
+    assert (facts["pixels"], facts["agents"], facts["top"]) == (64, 16, 4)
+    assert facts["input"].startswith("pixels: uint8 (batch, 64, 64, 3)")
+    assert facts["outputs"][1] == "confidences: float32 (batch, 16, 4)"
+    engine = Captioner(out, device="cpu").engine
+    assert (engine.runtime, engine.precision) == ("onnx", "int8")
+    assert list(tmp_path.glob(".saving-*")) == []
+
+
+def test_the_card_says_how_it_was_exported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = make_model(tmp_path / "model", eyes=EYES)
+    export_model(ExportOptions(model, out=tmp_path / "with a card"))
+    card = (tmp_path / "with a card" / "README.md").read_text()
+    command = f"naic export {model} --out '{tmp_path}/with a card' --precision float32"
+    assert card.startswith(f"{CARD}\n## Export\n\n```sh\n{command}\n```\n")
+    assert "8 bits" not in card
+    (model / "README.md").unlink()
+    monkeypatch.setattr(captioner, "SHIPPED", model)
+    export_model(ExportOptions(out=tmp_path / "shipped", precision="int8"))
+    card = (tmp_path / "shipped" / "README.md").read_text()
+    assert card.startswith("# model\n\n## Export\n\n```sh\nnaic export --out ")
+    assert "rounded to 8 bits: it does not always say what the model says." in card
+
+
+def test_what_cannot_be_is_refused_before_there_is_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = make_model(tmp_path / "model", eyes=EYES)
+    with pytest.raises(ConfigError, match=r"--out: .* is there already"):
+        export_model(ExportOptions(model, out=model))
+    options = ExportOptions(tmp_path / "none", out=tmp_path / "graph")
+    with pytest.raises(CheckpointError, match="is no model folder"):
+        export_model(options)
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'naic\[onnx\]'"):
+        export_model(replace(options, dry_run=True))
+    assert not options.out.exists()
