@@ -18,8 +18,12 @@ VERBS = {
     "distil": ("naic.cli.distil", "let a teacher caption images for a student to learn from"),
     "reproduce": ("naic.cli.reproduce", "run the paper's ladder, from features to tables"),
     "evaluate": ("naic.cli.evaluate", "score captions against those of people"),
+    "finetune": ("naic.cli.finetune", "teach the model inside naic your own captions"),
     "pack": ("naic.cli.pack", "make a trained model small, with eyes of its own"),
+    "export": ("naic.cli.export", "turn a model into one ONNX graph"),
     "shapes": ("naic.cli.shapes", "draw the embedded dataset as pictures with captions"),
+    "doctor": ("naic.cli.doctor", "say what is installed, what works, and what to do"),
+    "completion": ("naic.cli.completion", "print a script that completes commands in a shell"),
 }
 
 # What to tell someone who stopped a verb that can go on.
@@ -27,6 +31,7 @@ GOES_ON = {
     "prepare": " The same command goes on.",
     "distil": " The same command goes on.",
     "reproduce": " The same command goes on.",
+    "finetune": " The same command goes on.",
     "train": " Add --resume auto to go on.",
 }
 

@@ -65,8 +65,13 @@ class Survey:
     images_per_second: float | None  # None: too few images to tell
 
 
-def prepare(options: PrepareOptions, report: Callable[[Progress], None]) -> Prepared:
-    """Make the store `options.out`, or go on with it where an earlier run was cut off."""
+def prepare(
+    options: PrepareOptions, report: Callable[[Progress], None], reading: Reading | None = None
+) -> Prepared:
+    """Make the store `options.out`, or go on with it where an earlier run was cut off.
+
+    `reading`: what a caller has read of the source already, and may have given other splits.
+    """
     from naic.backbones import load_backbone
 
     options.check()
@@ -74,7 +79,7 @@ def prepare(options: PrepareOptions, report: Callable[[Progress], None]) -> Prep
         raise ConfigError("--out", "is missing", "Name the folder to write the features to.")
     started = time.perf_counter()
     problems = Problems(skip=options.skip_bad)
-    reading = _read(options, problems)
+    reading = _read(options, problems) if reading is None else reading
     backbone = load_backbone(
         options.backbone, pixels=options.pixels, weights=options.weights, device=options.device
     )
