@@ -165,7 +165,7 @@ def test_another_picture_is_refused(small: Album, tmp_path: Path) -> None:
 
 
 def test_all_are_captioned_and_a_judge_gets_a_list(small: Album, tmp_path: Path) -> None:
-    model = make_model(tmp_path / "model", eyes="efficientnet-lite0", says="cat")
+    model = make_model(tmp_path / "model", "causal", eyes="efficientnet-lite0", says="cat")
     (tmp_path / "album.toml").write_text(album_toml(small), encoding="utf-8")
     words = ["--album", "album.toml", "--cache", "cache", "--model", "model", "--out", "out.json"]
     words = [str(tmp_path / word) if "--" not in word else word for word in words]

@@ -65,9 +65,13 @@ def test_the_best_student_is_chosen_by_validation(coco: ModuleType) -> None:
     assert best["system"] == "+CMAL"
 
 
+def packed(cider: float, repeats: float) -> dict[str, Any]:
+    return {"CIDEr": cider, "habits": {"captions": {"repeats": repeats}}}
+
+
 def test_targets(coco: ModuleType) -> None:
     rows = [row("AIC beam 3", 1.11), row("+CMAL", 1.08)]
-    good = coco.targets(rows, rows[1], PEOPLE, {"CIDEr": 1.076})
+    good = coco.targets(rows, rows[1], PEOPLE, packed(1.076, 0.0))
     assert [claim[1:] for claim in good] == [
         ("111.0", "yes"),
         ("108.0", "yes"),
@@ -75,10 +79,11 @@ def test_targets(coco: ModuleType) -> None:
         ("1.0", "yes"),
         ("2.0", "yes"),
         ("0.4", "yes"),
+        ("0.0", "yes"),
     ]
     rows = [row("AIC beam 3", 1.09), row("+CMAL", 1.05, repeats=0.02, bad_endings=0.0224)]
-    bad = coco.targets(rows, rows[1], PEOPLE, {"CIDEr": 1.04})
-    assert [claim[2] for claim in bad] == ["**no**"] * 6
+    bad = coco.targets(rows, rows[1], PEOPLE, packed(1.04, 0.02))
+    assert [claim[2] for claim in bad] == ["**no**"] * 7
     assert len(coco.targets(rows, rows[1], PEOPLE, None)) == 5
 
 

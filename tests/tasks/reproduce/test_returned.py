@@ -1,5 +1,6 @@
 """A ladder on data like COCO's, made where there is no Java, and scored without its models."""
 
+import itertools
 import json
 import shutil
 from pathlib import Path
@@ -124,8 +125,13 @@ def test_each_row_is_a_look(made: Place) -> None:
 def test_a_model_captions_a_split_as_its_row_does(made: Place) -> None:
     """What docs/coco.md compares the packed model with."""
     script = load(ROOT / "benchmarks" / "caption_split.py")
-    said = script.caption(made.run / "naic-cmal" / "best", made.store, "test", device="cpu")
+    model = made.run / "naic-cmal" / "best"
+    said = script.caption(model, made.store, "test", repeats=True, device="cpu")
     assert said == (made.run / "captions" / "naic-cmal-test-beam1.json").read_bytes()
+    plain = [
+        one["caption"].split() for one in json.loads(script.caption(model, made.store, "test"))
+    ]
+    assert not any(a == b for words in plain for a, b in itertools.pairwise(words))
 
 
 def test_files_for_cocos_server(made: Place) -> None:
