@@ -12,17 +12,13 @@ import skimage
 import torch
 import tyro
 
-from naic.cli.main import VERBS, main
+from naic.cli.main import main
 from naic.cli.prepare import _from_file
-from naic.cli.train import _parse
 from naic.data.readers import READER_NAMES
 from naic.decode.decoding import Decoding
-from naic.tasks.caption_options import CaptionOptions
 from naic.tasks.distil import DistilOptions
 from naic.tasks.evaluate import EvaluateOptions
-from naic.tasks.pack_options import PackOptions
-from naic.tasks.prepare import PrepareOptions
-from naic.tasks.reproduce import ReproduceOptions, read_preset
+from naic.tasks.reproduce import read_preset
 from naic.text import Vocabulary
 from naic.train.config import read_settings
 from tests.data.pseudos import make_pseudo, taught
@@ -34,25 +30,8 @@ GUIDE = (ROOT / "docs" / "evaluate.md").read_text(encoding="utf-8")
 DISTIL = (ROOT / "docs" / "distil.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```(\w+)\n(.*?)```", README, re.DOTALL)
 DISTIL_BLOCKS = re.findall(r"```(\w+)\n(.*?)```", DISTIL, re.DOTALL)
-REPRODUCE_BLOCKS = re.findall(
-    r"```(\w+)\n(.*?)```", (ROOT / "docs" / "reproduce.md").read_text(encoding="utf-8"), re.DOTALL
-)
-GUIDE_BLOCKS = re.findall(r"```(\w+)\n(.*?)```", GUIDE, re.DOTALL)
-CAPTION_BLOCKS, PACK_BLOCKS = (
-    re.findall(r"```(\w+)\n(.*?)```", (ROOT / "docs" / name).read_text(encoding="utf-8"), re.DOTALL)
-    for name in ("caption.md", "pack.md")
-)
 TRAIN_BLOCKS = re.findall(
     r"```(\w+)\n(.*?)```", (ROOT / "docs" / "train.md").read_text(encoding="utf-8"), re.DOTALL
-)
-GUIDES = (
-    *BLOCKS,
-    *GUIDE_BLOCKS,
-    *TRAIN_BLOCKS,
-    *DISTIL_BLOCKS,
-    *REPRODUCE_BLOCKS,
-    *CAPTION_BLOCKS,
-    *PACK_BLOCKS,
 )
 
 
@@ -75,39 +54,6 @@ def test_the_python_examples_run_and_say_what_they_claim(features: Path) -> None
             assert eval(expression, names) == ast.literal_eval(claim)
             claims += 1
     assert claims >= 1
-
-
-def test_the_commands_are_ones_that_exist(monkeypatch: pytest.MonkeyPatch) -> None:
-    commands = [
-        shlex.split(line, comments=True)
-        for language, code in GUIDES
-        if language == "sh"
-        for line in code.splitlines()
-        if line.startswith("naic ")
-    ]
-    assert len(commands) >= 7
-    for line in commands:
-        words = line[: line.index(">")] if ">" in line else line
-        assert words[1] in VERBS
-        if words[1] == "train":
-            request = _parse(words[2:])
-            assert read_settings(ROOT / request.config, request.overrides).out
-        if words[1:3] == ["prepare", "--config"]:
-            assert _from_file(ROOT / words[3]).reader in READER_NAMES
-        elif words[1] == "prepare":
-            assert tyro.cli(PrepareOptions, args=words[2:]).reader in READER_NAMES
-        if words[1] == "evaluate":
-            assert tyro.cli(EvaluateOptions, args=words[2:]).references
-        if words[1] == "caption":
-            tyro.cli(CaptionOptions, args=words[2:]).check()
-        if words[1] == "pack":
-            tyro.cli(PackOptions, args=words[2:]).check()
-        if words[1] == "distil":
-            tyro.cli(DistilOptions, args=words[2:]).check()
-        if words[1] == "reproduce":
-            chosen = tyro.cli(ReproduceOptions, args=words[2:])
-            chosen.check()
-            read_preset(chosen.preset, quick=chosen.quick)
 
 
 def test_the_options_of_the_guide_exist() -> None:

@@ -1,0 +1,40 @@
+# naic with its model, for pictures that are mounted:
+#   docker build -t naic .
+#   docker run --rm -v "$PWD:/pictures:ro" naic caption /pictures
+# The package index has PyTorch with CUDA: that image also uses an NVIDIA card (`docker run --gpus all`).
+# A small one, for the processor alone: --build-arg TORCH_INDEX= the address of PyTorch's CPU wheels,
+# which pytorch.org names under "Get started".
+ARG PYTHON=3.12
+FROM python:${PYTHON}-slim AS build
+
+ARG TORCH=2.13.0
+ARG TORCH_INDEX=
+ARG EXTRAS=onnx
+
+RUN python -m venv /opt/naic
+ENV PATH=/opt/naic/bin:$PATH PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
+
+# torch first: it is the largest, and changes least. Any later request for torch is then met.
+RUN pip install "torch==${TORCH}" ${TORCH_INDEX:+--index-url "${TORCH_INDEX}"}
+
+WORKDIR /source
+COPY pyproject.toml constraints.txt README.md LICENSE NOTICE ./
+COPY configs configs
+COPY src src
+RUN pip install -c constraints.txt ".[${EXTRAS}]"
+
+FROM python:${PYTHON}-slim
+
+# PyTorch's threads need the OpenMP library, which the slim image does not have.
+RUN apt-get update \
+    && apt-get install --yes --no-install-recommends libgomp1 \
+    && rm -rf /var/lib/apt/lists/* \
+    && useradd --create-home --uid 1000 naic
+
+COPY --from=build /opt/naic /opt/naic
+ENV PATH=/opt/naic/bin:$PATH PYTHONUNBUFFERED=1
+
+USER naic
+WORKDIR /home/naic
+ENTRYPOINT ["naic"]
+CMD ["--help"]

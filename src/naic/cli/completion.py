@@ -1,0 +1,270 @@
+"""`naic completion SHELL`: a script that completes verbs, options, choices and file names.
+
+The script holds all it needs: pressing TAB starts no Python. What it knows comes from what each
+verb's own `--help` says, so that no verb can be forgotten and none says two things.
+"""
+
+import contextlib
+import importlib
+import io
+import os
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import tyro
+
+from naic.cli.main import VERBS
+
+HELP = """Print a script that completes naic's verbs, options, choices and file names.
+
+  bash   naic completion bash > ~/.local/share/bash-completion/completions/naic
+  zsh    naic completion zsh > DIR/_naic, for a DIR of your $fpath
+  fish   naic completion fish > ~/.config/fish/completions/naic.fish
+
+Then open a new shell. Give the command again after an update of naic."""
+
+Kind = Literal["flag", "files", "folders", "words", "text"]
+Shell = Literal["bash", "zsh", "fish"]
+_FOLDERS = ("DIR", "STORE", "MODEL", "MODEL_WITH_EYES", "TEACHER")
+_FILES = ("PATH", "FILE", "FILE.toml", "CONFIG", "SOURCE", "CAPTIONS", "RESULTS.json", "OTHER.json")
+_DEVICES = ("auto", "cpu", "cuda")
+_OPTION = re.compile(r"^(?:│ |  )(--?[\w][^│]*?)(?:\s{2,}.*|\s*│?)$")
+_IN_PROSE = re.compile(r"^`(--[\w-]+ [A-Z][\w.]*)`")  # as `--config FILE.toml` of prepare
+_CHOICES = re.compile(r"\{([^}]*)\}")
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """An option: all its names, and what comes after it."""
+
+    names: tuple[str, ...]
+    kind: Kind
+    words: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Verb:
+    """A verb: its options, and the words that may stand where no option does."""
+
+    name: str
+    what: str
+    options: tuple[Option, ...]
+    words: tuple[str, ...]
+
+    def of_kind(self, *kinds: Kind) -> list[str]:
+        """The names of the options of these kinds."""
+        return [name for option in self.options if option.kind in kinds for name in option.names]
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Print the script."""
+    shell = tyro.cli(_completion, prog="naic completion", description=HELP, args=list(arguments))
+    scripts: dict[Shell, Callable[[list[Verb]], str]] = {"bash": bash, "zsh": zsh, "fish": fish}
+    print(scripts[shell]([describe(verb) for verb in VERBS]))
+    return 0
+
+
+def _completion(shell: tyro.conf.Positional[Shell]) -> Shell:
+    """Take the options.
+
+    Args:
+        shell: For which shell.
+    """
+    return shell
+
+
+def describe(verb: str) -> Verb:
+    """A verb as its help tells of it."""
+    text = _help_of(verb)
+    found = [_OPTION.match(line) or _IN_PROSE.match(line) for line in text.splitlines()]
+    options = [read_option(line[1]) for line in found if line]
+    usage = text.partition("\n\n")[0].partition("]")[2]
+    choices = _CHOICES.search(re.sub(r"\[.*?\]", "", usage))
+    words = tuple(choices[1].split(",")) if choices else ()
+    return Verb(verb, VERBS[verb][1], tuple(option for option in options if option), words)
+
+
+def _help_of(verb: str) -> str:
+    """What `naic VERB --help` prints where there is room enough."""
+    before = os.environ.copy()
+    os.environ |= {"COLUMNS": "500", "NO_COLOR": "1", "TERM": "dumb"}
+    said = io.StringIO()
+    try:
+        with contextlib.redirect_stdout(said), contextlib.suppress(SystemExit):
+            importlib.import_module(VERBS[verb][0]).run(["--help"])
+    finally:
+        os.environ.clear()
+        os.environ |= before
+    return said.getvalue()
+
+
+def read_option(text: str) -> Option | None:
+    """An option out of its line of help: names with commas between, then what it takes.
+
+    None: the line stands for many options (`--section.key VALUE`).
+    """
+    parts = [part.split(" ", 1) for part in text.strip().split(", -")]
+    names = [first[0] if i == 0 else f"-{first[0]}" for i, first in enumerate(parts)]
+    takes = next((part[1] for part in parts if len(part) > 1), "")
+    if any("." in name for name in names):
+        return None
+    choices = _CHOICES.match(takes)
+    plain = takes.removesuffix("...").strip()
+    if "--device" in names:
+        return Option(tuple(names), "words", _DEVICES)
+    if not takes:
+        return Option(tuple(names), "flag")
+    if choices and plain == choices[0]:
+        known = tuple(word for word in choices[1].split(",") if word != "None")
+        return Option(tuple(names), "words", known)
+    if plain.islower() and plain.isalpha():  # `--resume auto`: the one word that it takes
+        return Option(tuple(names), "words", (plain,))
+    if plain.partition("|")[0] in _FOLDERS:
+        return Option(tuple(names), "folders")
+    return Option(tuple(names), "files" if plain.partition("|")[0] in _FILES else "text")
+
+
+def _cases(verbs: list[Verb], answer: Callable[[str, Option | None], str]) -> list[str]:
+    """A branch for each way in which a value is completed: `answer(kind, option)`."""
+    lines = []
+    for kind in ("folders", "files", "text"):
+        named = [f'"{verb.name} {name}"' for verb in verbs for name in verb.of_kind(kind)]
+        if named:
+            lines.append(f"        {'|'.join(named)}) {answer(kind, None)} ;;")
+    for verb in verbs:
+        for option in verb.options:
+            if option.kind == "words":
+                named = [f'"{verb.name} {name}"' for name in option.names]
+                lines.append(f"        {'|'.join(named)}) {answer('words', option)} ;;")
+    return lines
+
+
+def bash(verbs: list[Verb]) -> str:
+    """For bash 3.2 (macOS) and later."""
+
+    def answer(kind: str, option: Option | None) -> str:
+        if option is not None:
+            return f'_naic_words "{" ".join(option.words)}"; return'
+        return {"folders": "_naic_paths -d; return", "files": "_naic_paths -f; return"}.get(
+            kind, "return"
+        )
+
+    options = [f'        {v.name}) words="{_all_options(v)}" ;;' for v in verbs]
+    places = [
+        f'        "2 {v.name}") _naic_words "{" ".join(v.words)}"; return ;;'
+        for v in verbs
+        if v.words
+    ]
+    return "\n".join(
+        [
+            "# naic for bash, made by `naic completion bash`",
+            "_naic_words() {",
+            "    local word",
+            '    while IFS= read -r word; do COMPREPLY+=("$word"); done < <(compgen -W "$1" '
+            '-- "$current")',
+            "}",
+            "_naic_paths() {",
+            "    local path",
+            "    compopt -o filenames 2>/dev/null",
+            '    while IFS= read -r path; do COMPREPLY+=("$path"); done < <(compgen "$1" '
+            '-- "$current")',
+            "}",
+            "_naic() {",
+            '    local current="${COMP_WORDS[COMP_CWORD]}" before="${COMP_WORDS[COMP_CWORD-1]}"',
+            '    local verb="${COMP_WORDS[1]}" words=""',
+            "    COMPREPLY=()",
+            '    if [[ $current == "=" ]]; then current=""',
+            '    elif [[ $before == "=" ]]; then before="${COMP_WORDS[COMP_CWORD-2]}"; fi',
+            "    if (( COMP_CWORD == 1 )); then",
+            f'        _naic_words "{" ".join(v.name for v in verbs)} --help --version"; return',
+            "    fi",
+            '    case "$verb $before" in',
+            *_cases(verbs, answer),
+            "    esac",
+            "    if [[ $current == -* ]]; then",
+            '        case "$verb" in',
+            *(f"    {line}" for line in options),
+            "        esac",
+            '        _naic_words "$words"; return',
+            "    fi",
+            '    case "$COMP_CWORD $verb" in',
+            *places,
+            "    esac",
+            "    _naic_paths -f",
+            "}",
+            "complete -F _naic naic",
+        ]
+    )
+
+
+def zsh(verbs: list[Verb]) -> str:
+    """For zsh's own completion."""
+
+    def answer(kind: str, option: Option | None) -> str:
+        if option is not None:
+            return f"compadd -- {' '.join(option.words)}; return"
+        return {"folders": "_files -/; return", "files": "_files; return"}.get(kind, "return")
+
+    options = [f"        {v.name}) compadd -- {_all_options(v)} ;;" for v in verbs]
+    places = [
+        f'        "3 {v.name}") compadd -- {" ".join(v.words)}; return ;;' for v in verbs if v.words
+    ]
+    return "\n".join(
+        [
+            "#compdef naic",
+            "# naic for zsh, made by `naic completion zsh`",
+            "_naic() {",
+            "    local verb=$words[2] before=$words[CURRENT-1]",
+            "    if (( CURRENT == 2 )); then",
+            "        local -a verbs",
+            f"        verbs=({' '.join(_quoted(f'{v.name}:{v.what}') for v in verbs)})",
+            "        _describe verb verbs; return",
+            "    fi",
+            '    case "$verb $before" in',
+            *_cases(verbs, answer),
+            "    esac",
+            "    if [[ $PREFIX == -* ]]; then",
+            "        case $verb in",
+            *(f"    {line}" for line in options),
+            "        esac",
+            "        return",
+            "    fi",
+            '    case "$CURRENT $verb" in',
+            *places,
+            "    esac",
+            "    _files",
+            "}",
+            'if [[ $funcstack[1] == _naic ]]; then _naic "$@"; else compdef _naic naic; fi',
+        ]
+    )
+
+
+def fish(verbs: list[Verb]) -> str:
+    """For fish: a line for each verb and option."""
+    takes = {"flag": "", "folders": " -x -a '(__fish_complete_directories)'", "files": " -r -F"}
+    lines = ["# naic for fish, made by `naic completion fish`"]
+    for verb in verbs:
+        what = _quoted(verb.what)
+        lines.append(f"complete -c naic -f -n __fish_use_subcommand -a {verb.name} -d {what}")
+        within = f"complete -c naic -n '__fish_seen_subcommand_from {verb.name}'"
+        if verb.words:
+            lines.append(f"{within} -a '{' '.join(verb.words)}'")
+        for option in verb.options:
+            names = "".join(
+                f" -l {name[2:]}" if name.startswith("--") else f" -s {name[1:]}"
+                for name in option.names
+            )
+            value = f" -x -a '{' '.join(option.words)}'" if option.words else ""
+            lines.append(f"{within}{names}{value or takes.get(option.kind, ' -x')}")
+    return "\n".join(lines)
+
+
+def _all_options(verb: Verb) -> str:
+    return " ".join(name for option in verb.options for name in option.names)
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("'", "'\\''")
+    return f"'{escaped}'"

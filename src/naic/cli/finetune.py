@@ -1,0 +1,96 @@
+"""`naic finetune CAPTIONS --out DIR`."""
+
+import shlex
+import sys
+from collections.abc import Sequence
+
+import tyro
+
+from naic.cli.main import SOME_SKIPPED
+from naic.cli.screen import print_problems, progress
+from naic.tasks.finetune import (
+    Finetuned,
+    FinetuneOptions,
+    Outlook,
+    Score,
+    finetune,
+    look_ahead,
+)
+
+HELP = """Teach the model inside naic, or one of your own, to speak like your captions.
+
+Its eyes stay as they are; what speaks is trained by cross-entropy, then by CMAL. Pictures of a
+split called val are held out to judge by; without such a split, one picture in ten is. DIR/best is
+the tuned model: naic caption --model DIR/best. A run that was cut off goes on when the same command
+is given again. Exit code 3 means: done, but some rows or pictures could not be used."""
+
+WORSE = """naic finetune: of the pictures held out, the tuned model says less well what people said.
+It may still have learnt your manner: look at both in report.json. More pictures help, more captions
+of each, or a lower --learning-rate; each in another --out."""
+WORDS_SHOWN = 12
+EXAMPLES = 5
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Parse, work, report."""
+    options: FinetuneOptions = tyro.cli(
+        FinetuneOptions, prog="naic finetune", description=HELP, args=list(arguments)
+    )
+    if options.dry_run:
+        return _print_outlook(look_ahead(options))
+    with progress("features") as update:
+        done = finetune(
+            options,
+            lambda seen: update(seen.done, seen.total, seen.bad),
+            lambda text: print(text, file=sys.stderr),
+            f"naic finetune {shlex.join(arguments)}",
+        )
+    return _print_finetuned(done, options)
+
+
+def _print_outlook(found: Outlook) -> int:
+    plan = found.plan
+    how = "as its splits say" if plan.own_split else "chosen by lot: it has no split called val"
+    print(f"model:     {found.model}")
+    print(f"pictures:  {plan.learnt_from:,} to learn from, {plan.held_out:,} held out ({how})")
+    if plan.left_out:
+        print(f"left out:  {plan.left_out:,} pictures without captions, or of other splits")
+    _print_words(plan.new_words, plan.unknown)
+    print(f"training:  {plan.epochs} epochs by XE, {plan.epochs} by CMAL; {found.steps:,} steps")
+    print(f"disk:      {found.gigabytes:.1f} GB at most; {found.free_gigabytes:.0f} GB are free")
+    print("Nothing was written (--dry-run).")
+    if plan.problems:
+        print_problems(plan.problems, "report.json, once the run is made")
+        return SOME_SKIPPED
+    return 0
+
+
+def _print_finetuned(done: Finetuned, options: FinetuneOptions) -> int:
+    print(f"pictures:  {done.learnt_from:,} learnt from, {done.held_out:,} held out")
+    _print_words(done.new_words, done.unknown)
+    for example in done.examples[:: max(1, len(done.examples) // EXAMPLES)][:EXAMPLES]:
+        print(f"{example.id}\n  before: {example.before}\n  after:  {example.after}")
+    print(f"before:    {_scores(done.before)}")
+    print(f"after:     {_scores(done.after)}")
+    print(f"time:      {done.seconds / 60:.1f} minutes")
+    print(f"model:     {options.out / 'best'}")
+    if done.after.cider < done.before.cider:
+        print(WORSE, file=sys.stderr)
+    if done.problems:
+        print_problems(done.problems, str(options.out / "report.json"))
+        return SOME_SKIPPED
+    return 0
+
+
+def _print_words(new: Sequence[str], unknown: Sequence[str]) -> None:
+    for title, words in (("new words:", new), ("unknown:", unknown)):
+        if words:
+            more = ", …" if len(words) > WORDS_SHOWN else ""
+            print(f"{title:<10} {len(words):,}: {', '.join(words[:WORDS_SHOWN])}{more}")
+
+
+def _scores(score: Score) -> str:
+    return (
+        f"CIDEr {100 * score.cider:.1f}, repeats {score.repeats:.1%}, "
+        f"bad endings {score.bad_endings:.1%} on the pictures held out"
+    )

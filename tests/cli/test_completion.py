@@ -1,0 +1,200 @@
+"""The scripts complete what the verbs take; that of bash is tried in bash."""
+
+import dataclasses
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from naic.cli.completion import Option, bash, describe, fish, read_option, zsh
+from naic.cli.main import VERBS, main
+from naic.tasks.caption_options import CaptionOptions
+from naic.tasks.distil import DistilOptions
+from naic.tasks.evaluate import EvaluateOptions
+from naic.tasks.finetune_options import FinetuneOptions
+from naic.tasks.pack_options import PackOptions
+from naic.tasks.prepare import PrepareOptions
+from naic.tasks.reproduce import ReproduceOptions
+
+# Stands in for a TAB at the end of a line, as bash itself would call the function.
+PRESS_TAB = """
+source naic.bash
+COMP_WORDS=({words})
+COMP_CWORD=$(( ${{#COMP_WORDS[@]}} - 1 ))
+_naic
+printf '%s\\n' "${{COMPREPLY[@]}}"
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the script and some names to complete."""
+    place = tmp_path_factory.mktemp("completion")
+    (place / "naic.bash").write_text(bash([describe(verb) for verb in VERBS]))
+    for name in ("photo one.jpg", "photo*.jpg", "-odd.jpg"):
+        (place / name).touch()
+    (place / "holiday").mkdir()
+    return place
+
+
+def complete(folder: Path, *words: str) -> list[str]:
+    """What TAB offers after `naic WORDS`, the last of which is being typed."""
+    script = PRESS_TAB.format(words=" ".join(shlex.quote(word) for word in ("naic", *words)))
+    done = subprocess.run(
+        ["bash", "--norc", "-c", script], cwd=folder, capture_output=True, text=True, check=True
+    )
+    assert done.stderr == ""
+    return done.stdout.splitlines()
+
+
+def test_bash_takes_the_script(folder: Path) -> None:
+    done = subprocess.run(
+        ["bash", "--norc", "-c", "source naic.bash; complete -p naic"],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == "complete -F _naic naic\n"
+
+
+def test_verbs(folder: Path) -> None:
+    assert complete(folder, "") == [*VERBS, "--help", "--version"]
+    assert complete(folder, "cap") == ["caption"]
+    assert complete(folder, "zzz") == [""]
+
+
+def test_options(folder: Path) -> None:
+    assert complete(folder, "prepare", "table", "x.csv", "--per") == ["--per-shard"]
+    assert complete(folder, "train", "--") == ["--resume", "--nproc", "--dry-run"]
+    assert complete(folder, "doctor", "--j") == ["--json"]
+
+
+def test_choices(folder: Path) -> None:
+    assert complete(folder, "prepare", "f") == ["flickr8k", "folder"]
+    assert complete(folder, "completion", "") == ["bash", "zsh", "fish"]
+    assert complete(folder, "train", "a.toml", "--resume", "") == ["auto"]
+    assert complete(folder, "finetune", "--reader", "ta") == ["table"]
+    assert complete(folder, "evaluate", "--metrics", "CID") == ["CIDEr"]
+    assert complete(folder, "caption", "--device", "c") == ["cpu", "cuda"]
+    assert complete(folder, "caption", "--device", "=", "c") == ["cpu", "cuda"]
+    assert complete(folder, "caption", "--device", "=") == ["auto", "cpu", "cuda"]
+
+
+def test_file_names(folder: Path) -> None:
+    """Spaces stay inside a name, and a star in one is no pattern."""
+    assert sorted(complete(folder, "caption", "ph")) == ["photo one.jpg", "photo*.jpg"]
+    assert complete(folder, "prepare", "--config", "na") == ["naic.bash"]
+    assert complete(folder, "prepare", "table", "na") == ["naic.bash"]
+
+
+def test_folders_where_a_folder_goes(folder: Path) -> None:
+    assert complete(folder, "finetune", "x.csv", "--out", "") == ["holiday"]
+    assert complete(folder, "pack", "--eyes", "") == ["holiday"]
+
+
+def test_nothing_where_only_the_user_knows(folder: Path) -> None:
+    assert complete(folder, "prepare", "--batch", "") == [""]
+
+
+def test_a_tab_starts_no_python(folder: Path) -> None:
+    """With an empty PATH there is nothing that could be started."""
+    script = PRESS_TAB.format(words="naic evaluate --sp")
+    done = subprocess.run(
+        [shutil.which("bash") or "bash", "--norc", "-c", script],
+        cwd=folder,
+        env={"PATH": ""},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == "--split\n"
+    assert done.stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("verb", "options"),
+    [
+        ("caption", CaptionOptions),
+        ("prepare", PrepareOptions),
+        ("distil", DistilOptions),
+        ("evaluate", EvaluateOptions),
+        ("finetune", FinetuneOptions),
+        ("pack", PackOptions),
+        ("reproduce", ReproduceOptions),
+    ],
+)
+def test_no_option_of_a_verb_is_forgotten(verb: str, options: type) -> None:
+    positional = {"paths", "reader", "source", "model", "results", "captions"}
+    known = {name for option in describe(verb).options for name in option.names}
+    for field in dataclasses.fields(options):
+        name = f"--{field.name.replace('_', '-')}"
+        assert name in known or field.name in positional, name
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_has_its_options(verb: str) -> None:
+    described = describe(verb)
+    assert described.options
+    for option in described.options:
+        assert all(re.fullmatch(r"--?[a-z][a-z-]*", name) for name in option.names), option
+
+
+@pytest.mark.parametrize(
+    ("line", "option"),
+    [
+        ("-h, --help", Option(("-h", "--help"), "flag")),
+        ("--fast, --no-fast", Option(("--fast", "--no-fast"), "flag")),
+        ("--out DIR", Option(("--out",), "folders")),
+        ("--images PATH ...", Option(("--images",), "files")),
+        ("--batch INT", Option(("--batch",), "text")),
+        ("--reader {None,coco,table}", Option(("--reader",), "words", ("coco", "table"))),
+        ("--metrics {Bleu,SPICE} ...", Option(("--metrics",), "words", ("Bleu", "SPICE"))),
+        ("--java-seconds {None}|FLOAT", Option(("--java-seconds",), "text")),
+        ("--resume auto", Option(("--resume",), "words", ("auto",))),
+        ("--section.key VALUE", None),
+    ],
+)
+def test_lines_of_help(line: str, option: Option | None) -> None:
+    assert read_option(line) == option
+
+
+def test_the_environment_is_left_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("COLUMNS", "33")
+    before = dict(os.environ)
+    describe("shapes")
+    assert dict(os.environ) == before
+
+
+@pytest.mark.parametrize(("shell", "maker"), [("zsh", zsh), ("fish", fish)])
+def test_other_shells_take_their_scripts(shell: str, maker: object, tmp_path: Path) -> None:
+    """Where the shell is there it reads the script; elsewhere only its content is looked at."""
+    script = (
+        zsh([describe(v) for v in VERBS]) if maker is zsh else fish([describe(v) for v in VERBS])
+    )
+    for verb in VERBS:
+        assert verb in script
+    assert "--no-dry-run" in script or "-l no-dry-run" in script
+    path = tmp_path / "script"
+    path.write_text(script)
+    if shutil.which(shell):
+        subprocess.run([shell, "-n", str(path)], check=True)
+
+
+def test_the_command_prints_the_script(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
+    assert main(["completion", "bash"]) == 0
+    assert capsys.readouterr().out == (folder / "naic.bash").read_text() + "\n"
+
+
+def test_it_needs_no_torch() -> None:
+    code = (
+        "import sys; from naic.cli.main import main; main(['completion', 'zsh'])\n"
+        "assert 'torch' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)

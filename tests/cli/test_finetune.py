@@ -1,0 +1,86 @@
+"""What `naic finetune` prints."""
+
+import json
+import shlex
+from pathlib import Path
+
+import pytest
+
+from naic.cli.main import main
+from tests.tasks.tuning import make_blind, scene_words, write_table
+
+SCENES = 12
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    write_table(tmp_path / "pictures", SCENES)
+    make_blind(tmp_path / "model", scene_words(SCENES, without="there"))
+    return tmp_path
+
+
+def finetune(words: str) -> int:
+    return main(["finetune", *shlex.split(words)])
+
+
+def test_a_dry_run_says_what_would_be_done(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert finetune("pictures/captions.csv --out out --model model --dry-run") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[:4] == [
+        "model:     model",
+        "pictures:  10 to learn from, 2 held out (chosen by lot: it has no split called val)",
+        "new words: 1: there",
+        "training:  20 epochs by XE, 20 by CMAL; 40 steps",
+    ]
+    assert lines[-1] == "Nothing was written (--dry-run)."
+    assert not (folder / "out").exists()
+
+
+def test_it_tunes_and_prints_both_scores(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "pictures" / "000.png").write_bytes(b"no picture")
+    words = "pictures/captions.csv --out out --model model --epochs 1 --device cpu --seed 3"
+    assert finetune(words) == 3  # a picture could not be used
+    printed = capsys.readouterr()
+    assert "\nbefore:    CIDEr " in printed.out
+    assert "\nafter:     CIDEr " in printed.out
+    assert "\nmodel:     out/best\n" in printed.out
+    assert "1 could not be used (all of them in out/report.json)" in printed.err
+    assert "naic finetune pictures/captions.csv" in (folder / "out/best/README.md").read_text()
+    assert finetune(words) == 3  # finished: it only tells of it again
+    again = capsys.readouterr()
+    assert again.out == printed.out
+    assert "xe:" not in again.err
+
+
+@pytest.mark.parametrize(("after", "told"), [(0.4, True), (0.5, False), (0.6, False)])
+def test_a_model_that_got_worse_is_told(
+    folder: Path, capsys: pytest.CaptureFixture[str], after: float, told: bool
+) -> None:
+    """Both scores are there to be seen; whoever does not look at them is told."""
+    words = "pictures/captions.csv --out out --model model --epochs 1 --device cpu"
+    assert finetune(words) == 0
+    report = json.loads((folder / "out/report.json").read_text())
+    report["before"]["cider"], report["after"]["cider"] = 0.5, after
+    (folder / "out/report.json").write_text(json.dumps(report))
+    capsys.readouterr()
+    assert finetune(words) == 0
+    assert ("the tuned model says less well" in capsys.readouterr().err) is told
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        ("pictures/captions.csv --out out --epochs 0", 2, "--epochs: 0 is below 1"),
+        ("missing.csv --out out --model model", 1, "missing.csv: there is no such file"),
+        ("pictures/captions.csv --out out --model pictures", 1, "is no model folder"),
+    ],
+)
+def test_refusals(
+    folder: Path, capsys: pytest.CaptureFixture[str], words: str, code: int, said: str
+) -> None:
+    assert finetune(words) == code
+    assert said in capsys.readouterr().err
+    assert not (folder / "out").exists()

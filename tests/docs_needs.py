@@ -1,0 +1,205 @@
+"""What the commands of the pages need, made small, by the names that the pages give.
+
+For each verb a function: the command's words and its parsed options in; the words to run out, in
+the current folder, where all that they need is made by then. None: it cannot be run here.
+"""
+
+import json
+import re
+import shutil
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import skimage
+
+from naic.cli.main import main
+from naic.cli.train import _parse as parse_train
+from naic.train.config import read_settings
+from tests.runtime.small import make_model
+
+PHOTO = Path(skimage.__file__).parent / "data" / "rocket.jpg"
+Need = Callable[[list[str], Any], list[str] | None]
+
+
+def photo(path: Path) -> None:
+    """A picture file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if not path.exists():
+        shutil.copy(PHOTO, path)
+
+
+def seeing(folder: Path, eyes: str = "efficientnet-lite0", **over: Any) -> None:
+    """A model folder with eyes."""
+    if not folder.exists():
+        make_model(folder, eyes=eyes, says="cat", **over)
+
+
+def dry(words: list[str]) -> list[str]:
+    """The command as one that writes nothing."""
+    return words if "--dry-run" in words else [*words, "--dry-run"]
+
+
+def captions(path: Path, images: Sequence[Path] = (), first: int = 1) -> None:
+    """Captions of some pictures, in the layout that the file's name tells of."""
+    folder = images[0] if images else path.parent
+    names = [f"{i:012d}.jpg" for i in range(first, first + 12)]
+    for name in names:
+        photo(folder / name)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.suffix == ".jsonl":
+        lines = [json.dumps({"image": name, "caption": "a rocket"}) for name in names]
+        path.write_text("\n".join(lines))
+        return
+    if path.suffix == ".csv":
+        rows = [f"{name},a rocket stands on the ground" for name in names]
+        path.write_text("\n".join(["image,caption", *rows]))
+        return
+    entries = [
+        {
+            "filename": name,
+            "cocoid": i,
+            "split": ("train", "restval", "val", "test")[i % 4],
+            "sentences": [{"raw": "a rocket stands on the ground"}],
+        }
+        for i, name in enumerate(names, first)
+    ]
+    path.write_text(json.dumps({"images": entries, "dataset": "coco"}))
+
+
+def caption(words: list[str], options: Any) -> list[str] | None:
+    seeing(Path("shipped"))
+    photo(Path("photo.jpg"))
+    for path in options.paths:
+        if path.suffix:
+            photo(Path(str(path).replace("**/", "").replace("*", "photo")))
+        elif str(path) != "-":
+            photo(path / "COCO_val2014_000000000042.jpg")
+    if options.model is not None:
+        seeing(Path(options.model))
+    return words
+
+
+def prepare(words: list[str], options: Any) -> list[str] | None:
+    if options.reader == "folder":
+        photo(Path(options.source) / "a.jpg")
+    elif options.reader != "shapes":
+        captions(Path(options.source), options.images)
+        for folder in options.images:
+            folder.mkdir(exist_ok=True)
+    if options.weights is not None:
+        seeing(options.weights, options.backbone)
+    return dry([*words, "--batch", "4", "--limit", "12"])
+
+
+def show(words: list[str], options: Any) -> list[str] | None:
+    main(["prepare", "shapes", "8", "--backbone", "blobs", "--out", words[1]])
+    return words
+
+
+def store(folder: Path, backbone: str = "efficientnet-lite0") -> None:
+    """Features of some photos, in the splits of COCO."""
+    if not folder.exists():
+        source = Path("made") / f"{folder.name}.json"
+        captions(source, first=1000 * len(list(Path().glob("made/*.json"))) + 1)  # ids of its own
+        size = ["--pixels", "64", "--batch", "4", "--per-shard", "12"]
+        words = ["prepare", "karpathy", str(source), "--backbone", backbone, *size]
+        assert main([*words, "--out", str(folder)]) == 0
+
+
+def train(words: list[str], options: Any) -> list[str] | None:
+    """Whatever the config names is made: features, a start, a teacher's captions."""
+    request = parse_train(words[1:])
+    settings = read_settings(request.config, request.overrides)
+    data = settings.data
+    teacher = Path("made/teacher")
+    for folder in (data.features, *data.unlabelled):
+        store(folder, "pixels" if "pixels" in folder.name else "efficientnet-lite0")
+    if settings.start is not None:
+        make_model(settings.start, "parallel" if settings.stage == "cmal" else "causal")
+    if data.pseudo:
+        make_model(teacher, "causal")
+    for pseudo, source in zip(data.pseudo, (data.features, *data.unlabelled), strict=False):
+        made = ["--features", str(source), "--splits", "train", "--out", str(pseudo)]
+        assert main(["distil", str(teacher), *made]) == 0
+    here = ["--engine.graph", "false", "--engine.compile", "false", "--engine.device", "cpu"]
+    here += ["--engine.precision", "float32", "--data.more_than", "0"]
+    known = ["--data.train", '["train"]', "--data.validation", '["val"]']
+    return dry([*words, *here, *known])
+
+
+def distil(words: list[str], options: Any) -> list[str] | None:
+    make_model(options.model, "causal")
+    for folder in options.features:
+        store(folder)
+    return dry(words)
+
+
+def reproduce(words: list[str], options: Any) -> list[str] | None:
+    return dry(words) if options.preset == "tiny" else None
+
+
+def evaluate(words: list[str], options: Any) -> list[str] | None:
+    captions(Path(options.references))
+    chosen = range(1, 13)
+    if options.split:
+        splits = ("train", "restval", "val", "test")
+        chosen = [i for i in chosen if splits[i % 4] in options.split]  # type: ignore[assignment]
+    rows = [{"image_id": i, "caption": f"a rocket on the {i}"} for i in chosen]
+    for path in (options.results, options.against):
+        if path is not None:
+            path.write_text(json.dumps(rows))
+    return [*words, "--fast"]
+
+
+def pack(words: list[str], options: Any) -> list[str] | None:
+    if options.eyes is not None:
+        from naic.backbones.weights import load_efficientnet
+
+        seeing(options.eyes)
+        digest = load_efficientnet("efficientnet-lite0", options.eyes)[1]
+        make_model(options.model, digest=digest)
+    else:
+        seeing(options.model)
+    return dry(words)
+
+
+def export(words: list[str], options: Any) -> list[str] | None:
+    seeing(Path("shipped"))
+    if options.model is not None:
+        seeing(Path(options.model))
+    return dry(words)
+
+
+def finetune(words: list[str], options: Any) -> list[str] | None:
+    captions(Path(options.captions))
+    seeing(Path("shipped"))
+    if options.model is not None:
+        seeing(options.model)
+    return dry(words)
+
+
+def as_it_is(words: list[str], options: Any) -> list[str] | None:
+    seeing(Path("shipped"))
+    return words
+
+
+def scenes(words: list[str], options: Any) -> list[str] | None:
+    return words if re.search(r"--count", " ".join(words)) else [*words, "--count", "3"]
+
+
+NEEDS: dict[str, Need] = {
+    "caption": caption,
+    "prepare": prepare,
+    "show": show,
+    "train": train,
+    "distil": distil,
+    "reproduce": reproduce,
+    "evaluate": evaluate,
+    "pack": pack,
+    "export": export,
+    "finetune": finetune,
+    "shapes": scenes,
+    "doctor": as_it_is,
+    "completion": as_it_is,
+}

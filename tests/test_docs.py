@@ -1,0 +1,222 @@
+"""Every command of the README and of docs/ can be given: it is parsed, and where it may be, run.
+
+A command that would take long is run with --dry-run. What it needs (pictures, tables, models,
+stores) is made small beforehand, by the names that the page gives it.
+"""
+
+import io
+import re
+import shlex
+import shutil
+import sys
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tyro
+
+from naic.cli.main import VERBS, main
+from naic.runtime import captioner
+from naic.tasks.finetune_options import FinetuneOptions
+from naic.tasks.reproduce import read_preset
+from naic.train.config import read_settings
+from tests.docs_needs import NEEDS
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+DOCKERFILE = (ROOT / "Dockerfile").read_text(encoding="utf-8")
+
+
+def commands(page: Path) -> list[str]:
+    """The lines of the page's shell blocks."""
+    blocks = re.findall(r"```sh\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+    lines = "\n".join(blocks).replace("\\\n", " ").splitlines()
+    return [line.strip() for line in lines if line.strip() and not line.startswith("#")]
+
+
+def words_of(line: str) -> list[str]:
+    """The words after `naic` of a line, without comment, pipe and redirection."""
+    words = shlex.split(line.rpartition("| ")[2] if "| naic" in line else line, comments=True)
+    ends = [words.index(sign) for sign in (">", "<", "|") if sign in words]
+    return words[1 : min(ends, default=len(words))]
+
+
+LINES = [(page, line) for page in PAGES for line in commands(page)]
+OURS = [(p, line) for p, line in LINES if re.match(r"(\S+ .*\| )?(\.venv/bin/)?naic ", line)]
+THEIRS = [line for page, line in LINES if (page, line) not in OURS]
+AT_ONCE = ("show", "shapes")  # they have no options apart from the work: they are run, or nothing
+each_command = pytest.mark.parametrize(
+    ("page", "line"), OURS, ids=[f"{page.stem}-{line[:60]}" for page, line in OURS]
+)
+
+
+class Parsed(Exception):  # noqa: N818
+    """Raised in place of the work, with the options that were parsed."""
+
+
+def parse(words: list[str], monkeypatch: pytest.MonkeyPatch) -> Any:
+    """What the verb makes of the words."""
+    real: Callable[..., Any] = tyro.cli
+
+    def stop(*arguments: Any, **options: Any) -> Any:
+        raise Parsed(real(*arguments, **options))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(tyro, "cli", stop)
+        with pytest.raises(Parsed) as caught:
+            main(words)
+    return caught.value.args[0]
+
+
+@each_command
+def test_it_can_be_given(page: Path, line: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    words = words_of(line)
+    assert words[0] in VERBS
+    if words[0] == "train":
+        from naic.cli.train import _parse
+
+        request = _parse(words[1:])
+        assert read_settings(ROOT / request.config, request.overrides).out
+        return
+    if words[0] in AT_ONCE:
+        return
+    options = parse(words, monkeypatch)
+    if hasattr(options, "check"):
+        options.check()
+    if words[0] == "reproduce":
+        assert read_preset(options.preset, quick=options.quick).settings.report
+
+
+@each_command
+def test_it_can_be_run(
+    page: Path,
+    line: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    words = words_of(line)
+    need = NEEDS.get(words[0])
+    if need is None or (words[0] == "caption" and "onnx" in line):
+        pytest.skip(f"naic {words[0]} is run by its own tests")
+    monkeypatch.chdir(ROOT)
+    options = None if words[0] in ("train", *AT_ONCE) else parse(words, monkeypatch)
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(ROOT / "configs", "configs")
+    small = need(words, options)
+    if small is None:
+        pytest.skip("it needs a GPU, or data that only its reader has")
+    monkeypatch.setattr(captioner, "SHIPPED", Path("shipped"))
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"photo.jpg\0")))
+    assert main([_glob(word) for word in small]) == 0, capsys.readouterr().err
+
+
+def _glob(word: str) -> str:
+    """The one file that a pattern stands for: here no shell is there to say it."""
+    found = sorted(Path().glob(word)) if "*" in word else []
+    return str(found[0]) if found else word
+
+
+def test_all_pages_are_looked_at() -> None:
+    assert len(OURS) >= 60
+    named = {words_of(line)[0] for _, line in OURS}
+    assert named == {*VERBS}
+
+
+@pytest.mark.parametrize("line", THEIRS)
+def test_other_commands_name_what_is_there(line: str) -> None:
+    words = shlex.split(line, comments=True)
+    match words[0]:
+        case "make":
+            targets = set(re.findall(r"^([\w-]+):", MAKEFILE, re.MULTILINE))
+            assert {word for word in words[1:] if "=" not in word} <= targets
+        case "pip" | ".venv/bin/pip":
+            _check_pip(words)
+        case "docker":
+            _check_docker(words)
+        case "python":
+            assert (ROOT / words[1]).is_file()
+        case "apt":
+            assert words[1] == "install"
+        case _:
+            pytest.fail(f"nothing here knows how to check: {line}")
+
+
+def _check_pip(words: list[str]) -> None:
+    assert words[1] in ("install", "download")
+    for word in words:
+        extras = re.fullmatch(r"naic\[(.+)\]", word)
+        if extras:
+            assert {*extras[1].split(",")} <= {*PROJECT["optional-dependencies"]}
+        if word.endswith(".txt"):
+            assert (ROOT / word).is_file()
+
+
+def _check_docker(words: list[str]) -> None:
+    known = set(re.findall(r"^ARG (\w+)", DOCKERFILE, re.MULTILINE))
+    for i, word in enumerate(words):
+        if word == "--build-arg":
+            name, _, value = words[i + 1].partition("=")
+            assert name in known
+            if name == "EXTRAS":
+                assert {*value.split(",")} <= {*PROJECT["optional-dependencies"]}
+    if words[1] == "run":
+        verb = next(i for i, word in enumerate(words) if word.startswith("naic:")) + 1
+        assert words[verb] in VERBS
+
+
+def test_links_lead_somewhere() -> None:
+    for page in PAGES:
+        for link in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
+            if not link.startswith("http") and link != "results/coco.md":
+                assert (page.parent / link).exists(), f"{page.name}: {link}"
+
+
+def test_the_options_of_the_finetuning_guide_exist() -> None:
+    """The rows of its table, each added to the plain command."""
+    rows = re.findall(
+        r"^\| .* \| `(--[^`]+)` \|$", (ROOT / "docs/finetune.md").read_text(), re.MULTILINE
+    )
+    assert len(rows) >= 6
+    plain = FinetuneOptions("captions.csv", Path("out"))
+    for row in rows:
+        words = ["captions.csv", "--out", "out", *shlex.split(row)]
+        chosen = tyro.cli(FinetuneOptions, args=words)
+        assert chosen != plain
+        chosen.check()
+
+
+# The Dockerfile cannot be built by a test; what can be read in it is read.
+
+
+def test_the_dockerfile_copies_what_is_there() -> None:
+    ignored = (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
+    for sources in re.findall(r"^COPY (?!--from)(.+) \S+$", DOCKERFILE, re.MULTILINE):
+        for name in sources.split():
+            assert (ROOT / name).exists()
+            assert f"!{name}" in ignored, f"{name} does not get to the builder"
+
+
+def test_all_that_the_wheel_is_made_of_is_copied() -> None:
+    build = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    copied = " ".join(re.findall(r"^COPY (?!--from)(.+)$", DOCKERFILE, re.MULTILINE)).split()
+    wheel = build["tool"]["hatch"]["build"]["targets"]["wheel"]
+    needed = [*wheel["force-include"], *wheel["packages"], PROJECT["readme"]]
+    for path in (*needed, *PROJECT["license-files"], "pyproject.toml"):
+        assert path.split("/")[0] in copied
+
+
+def test_the_dockerfile_keeps_to_the_project() -> None:
+    defaults = dict(re.findall(r"^ARG (\w+)=(.*)$", DOCKERFILE, re.MULTILINE))
+    assert {*defaults["EXTRAS"].split(",")} <= {*PROJECT["optional-dependencies"]}
+    assert f"torch=={defaults['TORCH']}" in (ROOT / "constraints.txt").read_text()
+    assert defaults["PYTHON"] in ("3.11", "3.12")
+    stages = DOCKERFILE.split("\nFROM ")
+    assert "\nUSER naic\n" in stages[-1]
+    assert stages[-1].index("USER naic") < stages[-1].index('ENTRYPOINT ["naic"]')
+    assert "useradd" in stages[-1]
