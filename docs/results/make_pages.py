@@ -13,6 +13,7 @@ from typing import Any
 from cmal_page import cmal  # type: ignore[import-not-found]
 from ladder_page import ladder, variance_figure  # type: ignore[import-not-found]
 from photos_page import photos  # type: ignore[import-not-found]
+from speed_page import speed_pages  # type: ignore[import-not-found]
 from training_page import training  # type: ignore[import-not-found]
 
 FOLDER = Path(__file__).parent
@@ -307,6 +308,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "training.md": training,
     "cmal.md": cmal,
     "photos.md": photos,
+    **speed_pages(),
     **{
         f"{path.parent.name}.md": partial(ladder, path.parent.name)
         for path in sorted(FOLDER.glob("*/table1.json"))

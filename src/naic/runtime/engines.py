@@ -170,15 +170,14 @@ class GraphEngine:
         with torch.cuda.device(self.device):
             if size not in self._graphs:
                 with _RECORDING:
-                    self._graphs[size] = self._record(size)
+                    self._graphs[size] = self._record(size, pixels)
             recorded = self._graphs[size]
             recorded.pixels[:count].copy_(pixels)  # the rows after them: whatever was there before
             recorded.graph.replay()
             return _on_host(recorded.words, recorded.log_probs, count)
 
-    def _record(self, size: int) -> _Graph:
-        shape = (size, self.pixels, self.pixels, 3)
-        pixels = torch.zeros(shape, dtype=torch.uint8, device=self.device)
+    def _record(self, size: int, like: Tensor) -> _Graph:
+        pixels = torch.zeros((size, *like.shape[1:]), dtype=like.dtype, device=self.device)
         stream = torch.cuda.Stream(self.device)  # type: ignore[no-untyped-call]
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):

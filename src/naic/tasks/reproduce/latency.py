@@ -2,16 +2,13 @@
 
 import platform
 import statistics
-import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from naic.data.batches import count_regions, read_features
 from naic.data.features import FeatureStore
-
-if TYPE_CHECKING:
-    import torch
 
 IMAGES, WARM_UP = 60, 10
 
@@ -35,6 +32,7 @@ def measure_latency(
     from naic.backbones.load import choose_device
     from naic.captioners.folder import load_model
     from naic.decode.decoding import Decoding
+    from naic.runtime.timing import device_name, milliseconds
 
     chosen = choose_device(device)
     loaded = {name: load_model(folder, device=chosen) for name, (folder, _) in models.items()}
@@ -44,33 +42,18 @@ def measure_latency(
         array, _ = read_features(store, [row], int(count_regions(store, [row])[0]))
         features = torch.from_numpy(array).to(chosen)
         for name, (_, beam) in models.items():
-            _wait(chosen)
-            began = time.perf_counter()
+            own = loaded[name]
             with torch.no_grad():
-                own = loaded[name]
-                own.family.caption(own.model, features, None, Decoding(beam))
-            _wait(chosen)
+                taken = milliseconds(
+                    partial(own.family.caption, own.model, features, None, Decoding(beam)), chosen
+                )
             if turn >= WARM_UP:
-                times[name].append(1000 * (time.perf_counter() - began))
+                times[name].append(taken)
     return {
         "milliseconds": {name: statistics.median(own) for name, own in times.items()},
         "images": IMAGES,
-        "device": _name(chosen),
+        "device": device_name(chosen),
         "threads": torch.get_num_threads(),
         "torch": torch.__version__,
         "python": platform.python_version(),
     }
-
-
-def _wait(device: "torch.device") -> None:
-    """Until the device has done all it was told to."""
-    import torch
-
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
-
-
-def _name(device: "torch.device") -> str:
-    import torch
-
-    return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type

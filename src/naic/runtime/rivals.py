@@ -1,0 +1,82 @@
+"""Captioners that people use today, through `transformers`, for their time alone.
+
+They are built from their configs with weights of chance: nothing is fetched. They write a fixed
+number of tokens, with their cache on, by `generate`, eagerly, as their users run them.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from naic.errors import MissingExtraError
+from naic.runtime.engines import KINDS
+
+BLIP, VIT_GPT2 = "blip", "vit-gpt2"
+BLIP_PIXELS, VIT_PIXELS = 384, 224
+GPT2_END, GPT2_PAD = 50256, 50255
+
+
+class Rivals:
+    """The models on a device, each built when it is first asked for."""
+
+    def __init__(self, device: torch.device, precision: str) -> None:
+        self._device, self._kind = device, KINDS[precision]
+        self._models: dict[str, Any] = {}
+
+    def runner(self, name: str, width: int, words: int, batch: int) -> Callable[[], object]:
+        """One `generate` of `batch` pictures, from ready pixels on the device to tokens.
+
+        Raises:
+            MissingExtraError: transformers is not installed, or cannot be imported.
+        """
+        model = self._model(name)
+        side = BLIP_PIXELS if name == BLIP else VIT_PIXELS
+        pixels = torch.randn(batch, 3, side, side, device=self._device, dtype=self._kind)
+        lengths = {"min_new_tokens": words, "max_new_tokens": words}
+
+        @torch.inference_mode()
+        def run() -> object:
+            said = model.generate(pixel_values=pixels, num_beams=width, do_sample=False, **lengths)
+            return said.cpu()
+
+        return run
+
+    def _model(self, name: str) -> Any:  # noqa: ANN401 - a class of a package that may be missing
+        if name not in self._models:
+            transformers = _import_transformers()
+            with torch.device(self._device):  # drawn there, which is faster than on the host
+                made = _blip(transformers) if name == BLIP else _vit_gpt2(transformers)
+            self._models[name] = made.to(self._device, self._kind).eval()
+        return self._models[name]
+
+
+def _import_transformers() -> Any:  # noqa: ANN401 - a module
+    try:
+        import transformers  # type: ignore[import-not-found, unused-ignore]
+
+        transformers.BlipForConditionalGeneration  # noqa: B018 - it is imported when it is named
+    except (ImportError, RuntimeError) as error:  # RuntimeError: a torchvision that does not fit
+        reason = str(error).strip().splitlines()[0]
+        hint = "Run: pip install transformers"
+        raise MissingExtraError("transformers", f"cannot be imported ({reason})", hint) from error
+    return transformers
+
+
+def _blip(transformers: Any) -> Any:  # noqa: ANN401 - a module
+    """BLIP-base: a ViT-B/16 at 384 pixels, and a BERT-base that looks at it."""
+    config = transformers.BlipConfig(text_config={"num_attention_heads": 12})
+    return transformers.BlipForConditionalGeneration(config)
+
+
+def _vit_gpt2(transformers: Any) -> Any:  # noqa: ANN401 - a module
+    """A ViT-B/16 at 224 pixels, and a GPT-2 that looks at it."""
+    speaks = transformers.GPT2Config(add_cross_attention=True, is_decoder=True)
+    config = transformers.VisionEncoderDecoderConfig.from_encoder_decoder_configs(
+        transformers.ViTConfig(), speaks
+    )
+    model = transformers.VisionEncoderDecoderModel(config=config)
+    for own in (model.config, model.generation_config):
+        own.decoder_start_token_id = own.bos_token_id = own.eos_token_id = GPT2_END
+        own.pad_token_id = GPT2_PAD
+    return model
