@@ -1,6 +1,7 @@
 import resource
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -97,3 +98,13 @@ def test_a_closed_pipe_is_no_matter(words: str) -> None:
 
 def test_the_public_surface_is_small() -> None:
     assert naic.__all__ == ["Captioner", "__version__"]
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&- >&- 2>&-"])
+def test_closed_standard_streams_are_no_matter(closed: str, tmp_path: Path) -> None:
+    """A daemon has none. What is written to a file meanwhile is written."""
+    out = tmp_path / "scenes"
+    command = f"{sys.executable} -m naic shapes {out} --count 2 {closed}"
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert len(list((out / "images").iterdir())) == 2

@@ -52,6 +52,13 @@ def test_silence_is_no_way_out() -> None:
     assert said.tolist() == [[A, DOG]]
 
 
+def test_an_impossible_word_is_better_than_a_repeat() -> None:
+    words = np.asarray([[[DOG, CAT], [DOG, CAT], [DOG, CAT]]])
+    with np.errstate(divide="ignore"):
+        said, _ = spoken(words, log([1.0, 0.0], [1.0, 0.0], [1.0, 0.0]))
+    assert said.tolist() == [[DOG, CAT, DOG]]
+
+
 def test_one_word_each_leaves_no_choice() -> None:
     with pytest.raises(ConfigError, match="nothing to choose from"):
         without_repeats(np.ones((1, 3, 1), np.int64), np.zeros((1, 3, 1), np.float32))

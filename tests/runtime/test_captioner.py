@@ -1,3 +1,4 @@
+import io
 import itertools
 import math
 import subprocess
@@ -190,7 +191,7 @@ def test_no_pictures_no_captions(home: Path) -> None:
             captioner.caption(one)  # type: ignore[arg-type]
     several = captioner.caption(np.stack([np.array(picture)] * 2))
     assert several[0] == several[1] == captioner.caption([picture])[0]
-    with pytest.raises(ConfigError, match="0 is below 1"):
+    with pytest.raises(ConfigError, match="0 is not from 1 to 4,096"):
         list(captioner.each([photo], batch=0))
 
 
@@ -391,3 +392,41 @@ sys.exit(main(["caption", "--model", {str(home / "seeing")!r}, {str(photos(home)
     assert (done.returncode, done.stderr) == (0, "")
     expected = Captioner(home / "seeing", device="cpu").caption(photos(home)[:1])[0].text
     assert done.stdout == f"{photos(home)[0]}: {expected}\n"
+
+
+@pytest.mark.parametrize("mode", ["L", "RGB", "RGBA"])
+def test_a_picture_may_be_drawn_over_once_it_was_handed_over(home: Path, mode: str) -> None:
+    """As a film does with its frames: the pictures are looked at some batches later."""
+    frames = [Image.open(path).convert(mode).resize((64, 48)) for path in photos(home)]
+    captioner = Captioner(home / "seeing", device="cpu")
+    expected = captioner.caption([frame.copy() for frame in frames])
+    assert len(set(expected)) > 1
+    shown = Image.new(mode, (64, 48))
+    buffer = np.zeros_like(np.asarray(shown))
+
+    def film() -> Iterator[Image.Image]:
+        for frame in frames:
+            shown.paste(frame, (0, 0))
+            yield shown
+
+    def buffers() -> Iterator[Any]:
+        for frame in frames:
+            buffer[:] = np.asarray(frame)
+            yield buffer
+
+    assert captioner.caption(film()) == expected
+    assert captioner.caption(buffers()) == expected
+
+
+def test_an_open_file_is_one_picture(home: Path) -> None:
+    captioner, path = Captioner(home / "seeing", device="cpu"), photos(home)[0]
+    expected = captioner(path)
+    with path.open("rb") as file:
+        assert captioner(file) == expected
+    for held in (io.BytesIO(path.read_bytes()), bytearray(path.read_bytes())):
+        assert captioner(held) == expected
+    with path.open(encoding="latin-1") as text, pytest.raises(ImageError, match="opened as text"):
+        captioner(text)
+    for nothing in (None, 5):
+        with pytest.raises(ImageError, match="is no picture"):
+            captioner(nothing)  # type: ignore[call-overload]

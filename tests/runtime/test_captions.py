@@ -138,3 +138,9 @@ def test_of_a_causal_model_the_beam_gives_them_after_the_caption() -> None:
 def test_what_cannot_be_asked_for_is_refused(wrong: dict[str, int]) -> None:
     with pytest.raises(ConfigError, match=f"{next(iter(wrong.values()))} is"):
         Asked(**wrong)
+
+
+def test_an_empty_caption_counts_among_its_alternatives() -> None:
+    what = said([(".", 0.6), ("cat", 0.4)], [("sits", 0.9), (".", 0.1)])
+    for wanted in (1, 2, 3):
+        assert len(one(what, Asked(alternatives=wanted)).alternatives) == wanted

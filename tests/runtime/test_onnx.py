@@ -178,8 +178,7 @@ def test_weights_that_are_no_numbers_do_not_hide(tmp_path: Path) -> None:
     loaded = load_whole(make_model(tmp_path / "bad", eyes=NETWORK, spoilt=True))
     path = tmp_path / "bad.onnx"
     path.write_bytes(export_graph("bad", loaded, "float32").graph)
-    assert np.isnan(OnnxEngine(path, CPU)(pictures(1)).log_probs).any()
-    with pytest.raises(CheckpointError, match="its weights are no numbers"):
+    with pytest.raises(CheckpointError, match="confidences that are not from 0 to 1"):
         Captioner(path, device="cpu").caption([pictures(1)[0].numpy()])
 
 
@@ -244,7 +243,9 @@ def test_damaged_and_foreign_files_are_refused(home: Home, tmp_path: Path) -> No
     for pixels in ("0", "-64", "1000000"):
         assert "pixels a side" in refused(with_facts(home, path, pixels=pixels)).why
     few = json.dumps(WORDS.words[:5])
-    assert "words that are not among its 5" in refused(with_facts(home, path, vocabulary=few)).why
+    assert (
+        "what is not among its 5 words" in refused(with_facts(home, path, vocabulary=few)).why
+    )
 
 
 def test_a_graph_with_other_inputs_is_refused(home: Home) -> None:
@@ -278,3 +279,55 @@ runpy.run_path({str(EXAMPLE)!r})
     assert done.stdout == f"{engine.vocabulary.decode(likeliest)}\n"
     lines = EXAMPLE.read_text().split("\n\n", 2)[2].splitlines()
     assert len([line for line in lines if line]) <= 10
+
+
+def answering(words: Any, confidences: Any, facts: dict[str, str]) -> bytes:
+    """A graph that says the same of all pictures: what a stranger may have made."""
+    outputs = {"words": np.asarray(words), "confidences": np.asarray(confidences)}
+    nodes = [
+        onnx.helper.make_node(
+            "Constant", [], [name], value=onnx.numpy_helper.from_array(value, name)
+        )
+        for name, value in outputs.items()
+    ]
+    told = [
+        onnx.helper.make_tensor_value_info(
+            name, onnx.helper.np_dtype_to_tensor_dtype(value.dtype), value.shape
+        )
+        for name, value in outputs.items()
+    ]
+    shape = ("batch", PIXELS, PIXELS, 3)
+    taken = onnx.helper.make_tensor_value_info("pixels", onnx.TensorProto.UINT8, shape)
+    graph = onnx.helper.make_graph(nodes, "g", [taken], told)
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)])
+    model.ir_version = 8
+    onnx.helper.set_model_props(model, facts)
+    return bytes(model.SerializeToString())
+
+
+WORD, SURE = np.full((1, 2, 2), 5), np.full((1, 2, 2), 0.5, np.float32)
+
+
+@pytest.mark.parametrize(
+    ("words", "confidences", "why"),
+    [
+        (WORD.astype(np.float32), SURE, "does not answer with int64 words"),
+        (WORD[0], SURE[0], "does not answer with int64 words"),
+        (WORD, SURE[..., :1], "does not answer with int64 words"),
+        (np.repeat(WORD, 2, 0), np.repeat(SURE, 2, 0), "to 1 pictures"),
+        (WORD[:, :0], SURE[:, :0], "to 1 pictures"),
+        (WORD * 0 + BOS, SURE, "says what is not among its"),
+        (WORD * 1000, SURE, "says what is not among its"),
+        (WORD, SURE * np.nan, "confidences that are not from 0 to 1"),
+        (WORD, SURE * 1e30, "confidences that are not from 0 to 1"),
+    ],
+)
+def test_the_answer_of_a_graph_is_not_trusted(
+    home: Home, tmp_path: Path, words: Any, confidences: Any, why: str
+) -> None:
+    facts = {one.key: one.value for one in onnx.load(home.plain).metadata_props}
+    (tmp_path / "model.onnx").write_bytes(answering(words, confidences, facts))
+    with pytest.raises(CheckpointError, match=why):
+        OnnxEngine(tmp_path / "model.onnx", CPU)(pictures(1))
+    (tmp_path / "model.onnx").write_bytes(answering(WORD, SURE, facts))
+    assert OnnxEngine(tmp_path / "model.onnx", CPU)(pictures(1)).words.tolist() == WORD.tolist()

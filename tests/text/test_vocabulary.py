@@ -9,6 +9,8 @@ from naic.errors import VocabularyError, WriteError
 from naic.text import BOS, MAX_IDS, PAD, PERIOD, UNK, Vocabulary, tokenise
 
 SPECIAL = (".", "<bos>", "<unk>", "<pad>")
+# Marks that turn the direction of writing are among the formats, Cf.
+WRITTEN = st.text(st.characters(exclude_categories=("Cc", "Cs", "Cf", "Zl", "Zp")), min_size=1)
 
 
 def _of(*words: str) -> Vocabulary:
@@ -111,7 +113,7 @@ def test_decode_of_any_row_has_its_words(ids: list[int]) -> None:
 
 
 @settings(max_examples=30)
-@given(st.lists(st.text(min_size=1).filter(lambda w: w not in SPECIAL), unique=True, max_size=20))
+@given(st.lists(WRITTEN.filter(lambda w: w not in SPECIAL), unique=True, max_size=20))
 def test_save_and_load(tmp_path_factory: pytest.TempPathFactory, words: list[str]) -> None:
     path = tmp_path_factory.mktemp("v") / "vocab.json"
     v = _of(*words)
@@ -189,3 +191,15 @@ def test_a_failed_save_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.M
         _of("new").save(path)
     assert Vocabulary.load(path) == _of("old")
     assert [f.name for f in tmp_path.iterdir()] == ["vocab.json"]
+
+
+@pytest.mark.parametrize("word", ["a\x1b]0;b", "a\nb", "a\ud800", "a\u202eb", "a\u2028b"])
+def test_words_that_steer_a_terminal_or_a_text_are_refused(word: str) -> None:
+    with pytest.raises(VocabularyError, match="signs that steer"):
+        Vocabulary((*SPECIAL, "cat", word))
+
+
+def test_such_words_of_captions_are_unknown() -> None:
+    built = Vocabulary.build(["a \u202ecat sits"] * 9)
+    assert "a" in built
+    assert not any("\u202e" in word for word in built.words)

@@ -21,6 +21,7 @@ VERBS = {
     "finetune": ("naic.cli.finetune", "teach the model inside naic your own captions"),
     "pack": ("naic.cli.pack", "make a trained model small, with eyes of its own"),
     "export": ("naic.cli.export", "turn a model into one ONNX graph"),
+    "benchmark": ("naic.cli.benchmark", "time captions against models that write word by word"),
     "shapes": ("naic.cli.shapes", "draw the embedded dataset as pictures with captions"),
     "doctor": ("naic.cli.doctor", "say what is installed, what works, and what to do"),
     "completion": ("naic.cli.completion", "print a script that completes commands in a shell"),
@@ -36,11 +37,13 @@ GOES_ON = {
 }
 
 FAILED, BAD_USAGE, SOME_SKIPPED, INTERRUPTED = 1, 2, 3, 130
+STDERR = 2  # the last of the numbers that belong to standard streams
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one verb; the result is the exit code."""
     words = list(sys.argv[1:] if arguments is None else arguments)
+    _open_closed_streams()
     try:
         try:
             return _choose(words)
@@ -49,6 +52,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader of our output went away: `naic show DIR | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
+
+
+def _open_closed_streams() -> None:
+    """Someone may start us without standard streams (`naic ... >&-`): then nobody listens.
+
+    Their numbers are taken, too: else a file that we write would be standard output to a library.
+    """
+    while (number := os.open(os.devnull, os.O_RDWR)) <= STDERR:
+        pass
+    os.close(number)
+    for name in ("stdin", "stdout", "stderr"):
+        if getattr(sys, name) is None:
+            mode = "r" if name == "stdin" else "w"
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115, PTH123
 
 
 def _choose(words: list[str]) -> int:

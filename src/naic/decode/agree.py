@@ -21,6 +21,7 @@ from naic.text.vocabulary import PERIOD
 
 Words = npt.NDArray[np.int64]
 LogProbs = npt.NDArray[np.floating[Any]]
+IMPOSSIBLE = -1e4  # finite: a word of probability 0 is better than none
 CHOICES = 5  # likeliest words of an agent to choose from: more change nothing
 
 
@@ -51,7 +52,7 @@ def without_repeats(words: Words, log_probs: LogProbs) -> npt.NDArray[np.intp]:
     chosen = np.zeros(words.shape[:2], np.intp)
     repeats = _repeats(words[..., 0])
     if repeats.any():
-        chosen[repeats] = _best(words[repeats], log_probs[repeats])
+        chosen[repeats] = _best(words[repeats], np.maximum(log_probs[repeats], IMPOSSIBLE))
     return chosen
 
 

@@ -21,6 +21,7 @@ __all__ = ["Alternative", "Caption", "Captioner", "Word", "shipped_model"]
 
 SHIPPED = Path(__file__).parent.parent / "shipped"
 BATCH = 16  # pictures at once: more are no faster on a CPU
+MOST_AT_ONCE = 4096
 # A Pillow image is read from its file when it is first used: if two threads hand over the same
 # one, not both at once.
 _READING = threading.Lock()
@@ -179,8 +180,8 @@ class Captioner:
         """
         if is_one(pictures):
             raise ConfigError("pictures", "this is one picture, not several", "Give a list: [it].")
-        if batch < 1:
-            raise ConfigError("batch", f"{batch} is below 1", "Try 16.")
+        if not 1 <= batch <= MOST_AT_ONCE:
+            raise ConfigError("batch", f"{batch} is not from 1 to {MOST_AT_ONCE:,}", "Try 16.")
         return self._outcomes(pictures, batch, Asked(alternatives, max_words))
 
     def _outcomes(
@@ -211,7 +212,7 @@ class Captioner:
             beams = None
             if asked.alternatives and self._causal is not None:
                 beams = self._causal.beams(pixels, asked.alternatives)
-        if not np.isfinite(said.log_probs[..., 0]).all():
+        if not np.isfinite(said.log_probs[..., 0]).all() or np.isnan(said.log_probs).any():
             why = "it gives no probability to any word: its weights are no numbers"
             raise CheckpointError(str(self._where), why, "Use a whole copy of the model.")
         return write(said, beams, self.vocabulary, asked)

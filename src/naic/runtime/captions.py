@@ -123,7 +123,7 @@ class _Writer:
     def caption(self) -> Caption:
         first = [own[0] for own in self._words]
         end = first.index(PERIOD) if PERIOD in first else len(first)
-        kept = self._kept(tuple(first[:end]))
+        kept = self._kept(tuple(first[:end]), self._cut)
         text = self._vocabulary.decode(kept)
         words = tuple(self._word(place) for place in range(len(kept)))
         spoken = sum(own[0] for own in self._log_probs[: end + 1])
@@ -145,19 +145,26 @@ class _Writer:
         if sentences is None:
             found = n_best(self._words, self._log_probs)
             sentences = (sentence for sentence in found if not _repeats(sentence.words))
+        given = 1
         for sentence in sentences:
-            if len(seen) > self._wanted:
+            if given == self._wanted:
                 return
-            text = self._vocabulary.decode(self._kept(sentence.words))
+            cut = self._cut if self._followed is None else self._cut_at(sentence.words)
+            text = self._vocabulary.decode(self._kept(sentence.words, cut))
             if text not in seen:
                 seen.add(text)
+                given += 1
                 yield Alternative(text, math.exp(sentence.log_prob))
 
-    def _kept(self, ids: tuple[int, ...]) -> tuple[int, ...]:
+    def _cut_at(self, words: tuple[int, ...]) -> int | None:
+        """Where a sentence of a beam, which is known to its end, is cut; None: it is not."""
+        return self._limit if len(words) > self._limit else None
+
+    def _kept(self, ids: tuple[int, ...], cut: int | None) -> tuple[int, ...]:
         """The words of a sentence that stay when it is cut; at least one of them does."""
         ids = ids[: self._limit]
         end = len(ids)
-        if end == self._cut:
+        if end == cut:
             while end > 1 and self._vocabulary.word(ids[end - 1]) in _BAD_ENDINGS:
                 end -= 1
         return ids[:end]

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from naic.decode.policy import NEVER
 from naic.errors import CheckpointError, ConfigError, MissingExtraError, NaicError
 from naic.runtime.engines import Said
 from naic.text.vocabulary import Vocabulary
@@ -15,6 +16,8 @@ from naic.text.vocabulary import Vocabulary
 FORMAT, VERSION = "naic", "1"  # as `export.py` writes them
 MOST_PIXELS = 2048  # a side, as for a model folder
 ERRORS_ONLY = 3  # of ONNX Runtime's levels of what to print
+MOST_SURE = 1.001  # a probability of 1, and what rounding adds to it
+PRECISIONS = ("float32", "int8")
 _LEAST = np.finfo(np.float32).tiny
 
 
@@ -62,12 +65,26 @@ class OnnxEngine:
             words, confidences = self._session.run(None, {"pixels": pixels.numpy()})
         except Exception as error:  # ONNX Runtime's errors are known by no common name
             raise _damaged(self._path, error) from error
-        if words.min() < 0 or words.max() >= len(self.vocabulary):
-            why = f"says words that are not among its {len(self.vocabulary)}"
+        if why := self._wrong(words, confidences, len(pixels)):
             raise CheckpointError(str(self._path), why, "Make it again: naic export")
         # A word may be so unlikely that its probability is 0 in float32: its logarithm is not.
         log_probs = np.log(np.maximum(confidences, _LEAST))
         return Said(words, log_probs)
+
+    def _wrong(self, words: object, confidences: object, count: int) -> str | None:
+        """What is wrong with the answer of a graph, which a stranger may have made."""
+        if not isinstance(words, np.ndarray) or not isinstance(confidences, np.ndarray):
+            return "does not answer with two tensors"
+        kinds = (words.dtype, confidences.dtype)
+        if kinds != (np.int64, np.float32) or words.ndim != 3 or words.shape != confidences.shape:
+            return "does not answer with int64 words and float32 confidences of one shape (B, N, K)"
+        if len(words) != count or 0 in words.shape:
+            return f"answers with {words.shape} words to {count} pictures"
+        if not ((confidences >= 0) & (confidences <= MOST_SURE)).all():  # NaN is neither
+            return "has confidences that are not from 0 to 1"
+        if words.min() < 0 or words.max() >= len(self.vocabulary) or np.isin(words, NEVER).any():
+            return f"says what is not among its {len(self.vocabulary)} words"
+        return None
 
 
 def _session(path: Path, device: torch.device) -> Any:  # noqa: ANN401 - it ships no types
@@ -101,6 +118,9 @@ def _read(path: Path, facts: dict[str, str]) -> tuple[str, int, Vocabulary]:
     except (KeyError, ValueError, TypeError, RecursionError, NaicError) as error:
         why = f"its metadata cannot be read ({error})"
         raise CheckpointError(str(path), why, "Make it again: naic export") from error
+    if precision not in PRECISIONS:
+        why = f"it says that it is {precision!r}, not one of {', '.join(PRECISIONS)}"
+        raise CheckpointError(str(path), why, "Make it again: naic export")
     if not 0 < pixels <= MOST_PIXELS:
         why = f"pictures of {pixels:,} pixels a side are not from 1 to {MOST_PIXELS:,}"
         raise CheckpointError(str(path), why, "Make it again: naic export")

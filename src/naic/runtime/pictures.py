@@ -4,7 +4,9 @@ Apart from the captioner, so that a process that only decodes need not import to
 """
 
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass
+from io import IOBase
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -19,7 +21,16 @@ from naic.images import MAX_PIXELS, open_image
 from naic.images.containers import orientation_of
 from naic.images.converting import to_rgb, upright
 
-Picture: TypeAlias = str | os.PathLike[str] | bytes | Image.Image | npt.NDArray[Any]
+Picture: TypeAlias = (
+    str
+    | os.PathLike[str]
+    | bytes
+    | bytearray
+    | memoryview
+    | IOBase
+    | Image.Image
+    | npt.NDArray[Any]
+)
 ARRAYS = "Give uint8 values 0 to 255 of shape (height, width), (…, 3) for RGB or (…, 4) for RGBA."
 
 
@@ -30,7 +41,8 @@ def is_one(pictures: object) -> bool:
     """
     if isinstance(pictures, np.ndarray):
         return pictures.ndim <= len(("height", "width", "colours"))
-    return isinstance(pictures, str | bytes | os.PathLike | Image.Image)
+    kinds = (str, bytes, bytearray, memoryview, os.PathLike, Image.Image, IOBase)
+    return isinstance(pictures, kinds) or not isinstance(pictures, Iterable)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +59,7 @@ class BytesImage:
 
 @dataclass(frozen=True, slots=True)
 class MemoryImage:
-    """A picture that is decoded already: all its pixels are used, and it is left as it is."""
+    """A picture that is decoded already: all its pixels are used. It is ours: see `as_source`."""
 
     picture: Image.Image
     name: str
@@ -56,7 +68,7 @@ class MemoryImage:
         """The picture, upright and RGB; raises ImageError."""
         info = self.picture.info
         try:
-            rgb = to_rgb(self.picture.copy(), info.get("icc_profile"))
+            rgb = to_rgb(self.picture, info.get("icc_profile"))
         except (ValueError, OSError) as error:
             why = f"its pixels, of mode {self.picture.mode}, cannot be made RGB ({error})"
             raise ImageError(self.name, why, "Convert it to RGB first.") from error
@@ -93,8 +105,10 @@ def as_source(picture: object, number: int) -> ImageSource:
     name = f"picture {number}"
     if isinstance(picture, str | os.PathLike):
         return FileImage(Path(picture))
-    if isinstance(picture, bytes):
-        return BytesImage(picture, name)
+    if isinstance(picture, IOBase):
+        picture = _read(picture, name)
+    if isinstance(picture, bytes | bytearray | memoryview):
+        return BytesImage(bytes(picture), name)
     if isinstance(picture, np.ndarray):
         picture = _from_array(picture, name)
     if not isinstance(picture, Image.Image):
@@ -109,7 +123,20 @@ def as_source(picture: object, number: int) -> ImageSource:
     except Exception as error:  # Pillow's decoders raise nearly anything on damaged data
         why = f"Pillow cannot decode it ({error})"
         raise ImageError(name, why, "Give the path of the file instead.") from error
-    return MemoryImage(picture, name)
+    # Ours: whoever gave it may show the next picture in its place before this one is looked at, as
+    # the frames of a film are.
+    return MemoryImage(picture.copy(), name)
+
+
+def _read(file: IOBase, name: str) -> object:
+    """What an open file holds."""
+    try:
+        held: object = file.read()
+    except (OSError, ValueError) as error:
+        raise ImageError(name, f"the file cannot be read ({error})", "Open it anew.") from error
+    if isinstance(held, str):
+        raise ImageError(name, "the file was opened as text", 'Open it with mode "rb".')
+    return held
 
 
 def _from_array(array: npt.NDArray[Any], name: str) -> Image.Image:

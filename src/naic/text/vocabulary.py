@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -20,6 +21,10 @@ MAX_IDS = 16_383  # CIDEr packs four ids of 14 bits into one integer
 _FORMAT = "naic-vocabulary"
 _VERSION = 1
 _CLITICS = frozenset(["'s", "'m", "'d", "'re", "'ve", "'ll", "n't"])
+# Control characters, halves of characters, ends of lines and paragraphs; then what turns the
+# direction of writing.
+_STEERING = frozenset({"Cc", "Cs", "Zl", "Zp"})
+_TURNING = frozenset(map(chr, (0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))))
 _BRACKETS = {"-lrb-": "(", "-rrb-": ")", "-lsb-": "[", "-rsb-": "]", "-lcb-": "{", "-rcb-": "}"}
 
 
@@ -48,7 +53,7 @@ class Vocabulary:
             counts.update(tokenise(caption))
         for special in SPECIAL:
             del counts[special]  # a caption that spells out "<unk>" makes it no word
-        kept = sorted((-n, word) for word, n in counts.items() if n > more_than)
+        kept = sorted((-n, word) for word, n in counts.items() if n > more_than and _harmless(word))
         if len(kept) + len(SPECIAL) > MAX_IDS:
             enough = -kept[MAX_IDS - len(SPECIAL)][0]
             raise VocabularyError(
@@ -165,6 +170,17 @@ def _check(words: tuple[str, ...], where: str) -> None:
         raise _refuse(where, f"the word {twice!r} occurs twice")
     if "" in words:
         raise _refuse(where, "one of the words is empty")
+    if harmful := [word for word in words if not _harmless(word)]:
+        raise _refuse(where, f"the word {harmful[0]!r} has signs that steer a terminal or a text")
+
+
+def _harmless(word: str) -> bool:
+    """No control characters, line ends, halves of characters or changes of direction.
+
+    A caption is printed and written to files; the words of a stranger's model must not do more
+    than be read.
+    """
+    return not any(unicodedata.category(sign) in _STEERING or sign in _TURNING for sign in word)
 
 
 def _spell(token: str) -> str:
