@@ -109,6 +109,36 @@ def test_no_picture_at_all_is_bad_usage(home: Path, capsys: pytest.CaptureFixtur
     assert "naic caption: empty: there is no picture in it." in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("words", "option"),
+    [
+        ([""], "PATH"),
+        (["a.png", ""], "PATH"),
+        (["a.png", "--out", ""], "--out"),
+        (["a.png", "--format", "txt", "--out="], "--out"),
+        (["a.png", "--model", ""], "--model"),
+    ],
+)
+def test_an_empty_word_is_not_the_current_folder(
+    home: Path, capsys: pytest.CaptureFixture[str], words: list[str], option: str
+) -> None:
+    assert main(["caption", *words]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err == (
+        f"naic caption: {option}: it is empty. "
+        "If it came from a variable of the shell, that is not set.\n"
+    )
+    assert list(Path().iterdir()) == [Path("a.png")]
+
+
+def test_a_batch_that_no_machine_has_room_for(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["caption", "a.png", "--batch", "9" * 20]) == 2
+    assert f"--batch: {'9' * 20} is above 4096" in capsys.readouterr().err
+
+
 def test_without_a_model_inside_naic_asks_for_one(
     home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -231,6 +261,8 @@ def test_a_list_on_standard_input(
     assert capsys.readouterr().out == f"a.png: {CATS}\n"
     monkeypatch.setattr(sys, "stdin", None)  # closed by who started us
     assert main(["caption", "-"]) == 2
+    if sys.stdin:  # which main put in its place
+        sys.stdin.close()
     assert "there is no name on standard input" in capsys.readouterr().err
 
 

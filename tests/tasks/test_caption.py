@@ -1,5 +1,7 @@
 import csv
+import errno
 import json
+import os
 import re
 import shlex
 from pathlib import Path
@@ -8,8 +10,9 @@ from typing import Any
 import pytest
 import tyro
 
+import naic.tasks.caption
 from naic.data.records import Problem
-from naic.errors import ConfigError, DataError, StoreError
+from naic.errors import CheckpointError, ConfigError, DataError, StoreError
 from naic.tasks.caption import CaptionOptions
 from naic.tasks.prepare import Progress
 from tests.tasks.caption_small import NO_MODEL, Fake, run, says, touch
@@ -70,6 +73,7 @@ def test_what_cannot_be_is_refused_before_the_model_is_loaded(home: Path) -> Non
         ((), {}, "no picture was named"),
         (("notes",), {}, "there is no picture in it"),
         (("p",), {"batch": 0}, "0 is below 1"),
+        (("p",), {"batch": 4097}, "4097 is above 4096"),
         (("p",), {"alternatives": -1}, "-1 is not from 0 to 100"),
         (("p",), {"max_words": 0}, "0 is below 1"),
         (("p",), {"null": True}, "it is about a list on standard input, and none is read"),
@@ -170,6 +174,40 @@ def test_another_model_does_not_go_on(home: Path) -> None:
         run("p", out=Path("out"))
 
 
+@pytest.mark.parametrize("name", ["config.toml", "vocab.json", "config.json"])
+def test_a_model_with_other_settings_does_not_go_on(home: Path, name: str) -> None:
+    NO_MODEL.mkdir()
+    (NO_MODEL / "model.safetensors").write_bytes(b"weights")
+    (NO_MODEL / name).write_text("some")
+    with pytest.raises(KeyboardInterrupt):
+        run("p", out=Path("out"), batch=1, fake=Fake(breaks_at=1))
+    (NO_MODEL / name).write_text("others")
+    with pytest.raises(ConfigError, match=r"\(model\)"):
+        run("p", out=Path("out"), batch=1)
+    (NO_MODEL / name).write_text("some")
+    done, _ = run("p", out=Path("out"), batch=1)
+    assert done.resumed == 1
+
+
+def test_only_files_of_a_model_are_read(home: Path) -> None:
+    (NO_MODEL / "x.onnx").mkdir(parents=True)
+    os.mkfifo(NO_MODEL / "model.onnx")
+    os.mkfifo(NO_MODEL / "config.toml")
+    done, _ = run("p", out=Path("out"))
+    assert done.captions == 4
+
+
+def test_a_model_that_cannot_be_read(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(path: Path) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    NO_MODEL.mkdir()
+    (NO_MODEL / "model.safetensors").touch()
+    monkeypatch.setattr(naic.tasks.caption, "digest_of", refuse)  # root may read anything
+    with pytest.raises(CheckpointError, match=r"it cannot be read \(Permission denied\)"):
+        run("p", out=Path("out"))
+
+
 def test_a_file_that_is_there_is_refused_by_default(home: Path) -> None:
     Path("out").write_text("precious")
     with pytest.raises(ConfigError) as caught:
@@ -235,9 +273,36 @@ def test_append_adds_to_what_is_there(home: Path) -> None:
     assert Path("out").read_bytes().decode("latin-1") == "\n".join(["café, by hand", *rows, ""])
 
 
+@pytest.mark.parametrize("kind", ["text", "json", "jsonl", "csv"])
+def test_append_given_again_after_the_end_adds_nothing_twice(home: Path, kind: str) -> None:
+    settings: dict[str, Any] = {"out": Path("out"), "format": kind, "alternatives": 2}
+    run("p/1.jpg", "p/2.jpg", **settings)
+    run("p", **settings | {"out": Path("whole")})
+    done, _ = run("p", existing="append", **settings)
+    assert (done.captions, done.kept, done.bad) == (2, 2, 1)
+    assert Path("out").read_bytes() == Path("whole").read_bytes()
+    done, _ = run("p", existing="append", **settings)
+    assert (done.captions, done.kept, done.bad) == (0, 4, 1)
+    assert Path("out").read_bytes() == Path("whole").read_bytes()
+    done, _ = run("p", existing="append", suffix="!", **settings)  # says otherwise: it is added
+    assert (done.captions, done.kept) == (4, 0)
+    assert Path("out").read_text().count("p/1.jpg") == 2
+
+
+def test_append_counts_rightly_after_it_was_cut_off(home: Path) -> None:
+    settings: dict[str, Any] = {"out": Path("out"), "format": "jsonl", "batch": 1}
+    run("p/1.jpg", "p/2.jpg", **settings)
+    with pytest.raises(KeyboardInterrupt):
+        run("p", existing="append", fake=Fake(breaks_at=4), **settings)
+    done, _ = run("p", existing="append", **settings)
+    assert (done.captions, done.kept) == (2, 2)
+    assert done.resumed <= done.captions
+    assert read_lines() == objects(*GOOD)
+
+
 def test_a_file_of_another_kind_is_not_added_to(home: Path) -> None:
     Path("out").write_text("by hand")
-    for kind in ("json", "csv"):
+    for kind in ("json", "jsonl", "csv"):
         with pytest.raises(DataError, match="out"):
             run("p", out=Path("out"), format=kind, existing="append")
     with pytest.raises(DataError, match="row 1"):

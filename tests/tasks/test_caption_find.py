@@ -46,11 +46,30 @@ def test_names_are_those_beneath_the_folder_that_was_named(home: Path) -> None:
     assert found == [
         Found("p/b/c.png", "b/c.png"),
         Found("p/z.png", "z.png"),
-        Found(str(home / "p" / "z.png"), "z.png"),
     ]
     assert find_pictures([Path("p/b/c.png")])[0] == [Found("p/b/c.png", "c.png")]
     os.chdir("p")
     assert find_pictures([Path()])[0] == [Found("b/c.png", "b/c.png"), Found("z.png", "z.png")]
+
+
+def test_a_picture_is_found_once_however_it_is_spelt(home: Path) -> None:
+    touch(home / "p", "1.png", "b/2.png")
+    Path("q").symlink_to("p")
+    assert paths("p/b/../1.png", "p/1.png", f"{home}/p/1.png", "q/1.png") == ["p/b/../1.png"]
+    assert paths("p", f"{home}/p", "q", "p/*.png", f"{home}/p/*.png") == ["p/1.png", "p/b/2.png"]
+    assert paths(f"{home}/p/1.png", "p") == [f"{home}/p/1.png", "p/b/2.png"]
+    Path("p/link.png").symlink_to("1.png")  # a name of its own
+    assert paths("p", recursive=False) == ["p/1.png", "p/link.png"]
+
+
+def test_a_current_folder_that_is_gone(home: Path) -> None:
+    (home / "gone").mkdir()
+    os.chdir("gone")
+    (home / "gone").rmdir()
+    try:
+        assert paths("a.png", "b/a.png", "a.png") == ["a.png", "b/a.png"]
+    finally:
+        os.chdir(home)
 
 
 def test_a_folder_without_pictures_is_a_problem(home: Path) -> None:
@@ -127,6 +146,11 @@ def test_a_list_on_standard_input(home: Path) -> None:
     with pytest.raises(ConfigError, match="the names in the list end in NUL"):
         find_pictures([Path("-")], listed=lambda: names)
     assert only_problem("-", listed=lambda: b"\n\n").why == "there is no name on standard input"
+
+
+def test_standard_input_is_read_once(home: Path) -> None:
+    lists = [b"a.png\n"]
+    assert paths("-", "-", listed=lists.pop) == ["a.png"]
 
 
 @given(st.lists(st.binary(min_size=1).filter(lambda name: b"\0" not in name)))

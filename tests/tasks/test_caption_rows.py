@@ -111,6 +111,23 @@ def test_bytes_that_are_no_text_are_spelt_out_in_csv() -> None:
     assert row("caf\udce9.jpg", format="csv") == "caf\\udce9.jpg,a cat"
 
 
+NAMES = st.text(st.sampled_from("\\udcf8\udcff=")) | st.text(st.characters())
+
+
+@given(NAMES, NAMES)
+def test_no_two_paths_have_one_cell(one: str, other: str) -> None:
+    made = rows(format="csv")
+    keys = {made.key(path).removeprefix("./") for path in (one, other)}
+    assert len(keys) == len({path.removeprefix("./") for path in (one, other)})
+
+
+def test_the_letters_of_an_escape_are_not_the_byte() -> None:
+    assert row("\\udcff.jpg", format="csv") == "\\\\udcff.jpg,a cat"
+    assert row("\udcff.jpg", format="csv") == "\\udcff.jpg,a cat"
+    assert row("\\\udcff.jpg", format="csv") == "\\\\\\udcff.jpg,a cat"
+    assert row("\\x\\uD.jpg", format="csv") == "\\x\\uD.jpg,a cat"  # others stay as they are
+
+
 @pytest.mark.parametrize(
     ("name", "number"),
     [
@@ -170,9 +187,48 @@ def test_odd_names_are_known_again() -> None:
         ("coco", '[{"path": "a"}]', "there is no 'image_id'"),
         ("csv", "path,text\na,b\n", "its columns are not those of this command: path,caption"),
         ("csv", 'path,caption\n"a', "it is no CSV file"),
+        ("jsonl", "p/1.jpg: a cat\n", "row 1"),
+        ("jsonl", "path,caption\na,b\n", "row 1"),
+        ("jsonl", '[\n{"path": "a"}\n]\n', "row 1"),
+        ("json", '[{"image_id": 1, "caption": "a"}]', "there is no 'path'"),
+        ("text", "path,caption\na,b\n", "it is CSV"),
+        ("text", "\ufeffpath,caption,words\r\na,b,c\r\n", "it is CSV"),
+        ("text", '{"path": "a"}\n{"path": "b"}\n', "it is JSON"),
+        ("text", '[\n{"path": "a"}\n]\n', "it is JSON"),
+        ("text", '[{"path": "a"},\n{"path": "b"}]\n', "it is JSON"),
+        ("text", "{\n", "it is JSON"),
+        ("text", "[]\n", "it is JSON"),
     ],
 )
 def test_files_of_another_kind_are_refused(kind: str, text: str, why: str) -> None:
-    made = rows(format=kind)
     with pytest.raises(DataError, match=why):
-        made.keys(made.held(text, "out"), "out")
+        rows(format=kind).held(text, "out")
+
+
+@pytest.mark.parametrize("name", ["[1].jpg", "{x}.jpg", "path,caption.jpg", "path,captions"])
+def test_lines_of_text_with_odd_names_can_be_added_to(name: str) -> None:
+    made = rows(format="text")
+    assert made.held(f"{row(name)}\n", "out") == [row(name)]
+
+
+@pytest.mark.parametrize("kind", ["text", "json", "jsonl", "csv", "coco"])
+def test_rows_that_are_there_are_known(kind: str) -> None:
+    settings: dict[str, Any] = {"format": kind}
+    if kind != "coco":
+        settings["alternatives"] = 2
+    made = rows(**settings)
+    own = [row(f"{number}.jpg", **settings) for number in range(3)]
+    known = made.known(made.held("".join(made.whole(own)), "out"))
+    assert all(known(each) for each in own)
+    other = Said("a dog", (Word("a", 0.5),), (Word("a dog", 0.06), Word("cats", 1e-5)))
+    assert not known(row("3.jpg", **settings))
+    assert not known(row("1.jpg", other, **settings))
+    assert not made.known([])(own[0])
+
+
+def test_a_row_within_a_cell_is_not_known() -> None:
+    made = rows(format="csv")
+    name = "x\n1.jpg,a cat\ny.jpg"
+    known = made.known([row(name, format="csv")])
+    assert known(row(name, format="csv"))
+    assert not known(row("1.jpg", format="csv"))

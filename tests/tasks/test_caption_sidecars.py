@@ -125,6 +125,17 @@ def test_two_pictures_with_one_text_are_refused_before_anything_is_done(photos: 
     run("photos/b/3.jpg", "other/3.jpg", "photos/b/3.jpg", format="txt")  # one twice: no matter
 
 
+def test_two_pictures_with_one_text_are_refused_however_they_are_spelt(photos: Path) -> None:
+    touch(photos, "1.png")
+    Path("link").symlink_to("photos")
+    for other in (f"{Path.cwd()}/photos/1.png", "photos/b/../1.png", "link/1.png"):
+        with pytest.raises(ConfigError, match="would have the same text file"):
+            run("photos/1.jpg", other, format="txt")
+    assert texts(Path()) == {}
+    done, _ = run("photos/1.jpg", f"{Path.cwd()}/photos/1.jpg", format="txt")
+    assert done.captions == 1
+
+
 def test_a_picture_that_cannot_be_opened_anyway_gives_way(photos: Path) -> None:
     touch(photos, "1.CR2", "1.heic", "b/4.heic")
     done, heard = run(photos, format="txt")
@@ -152,6 +163,11 @@ def test_a_picture_is_never_written_over(photos: Path) -> None:
         run("photos/1.txt", format="txt", existing="overwrite")
     with pytest.raises(ConfigError, match="would be written over it"):
         run("photos/1.jpg", "photos/1.txt", format="txt")
+    Path("link").symlink_to("photos")
+    absolute = Path("photos/1.txt").absolute()
+    for out in (None, Path("link")):
+        with pytest.raises(ConfigError, match="would be written over it"):
+            run("photos/1.jpg", absolute, format="txt", existing="overwrite", out=out)
     assert Path("photos/1.txt").read_bytes() == b"a picture with an odd name"
 
 
@@ -191,6 +207,18 @@ def test_something_else_of_that_name(photos: Path) -> None:
     for existing in ("overwrite", "append"):
         done, heard = run(photos, format="txt", existing=existing)
         assert [problem.where for problem in heard.problems] == ["photos/1.txt"]
+        assert done.captions == 2
+
+
+def test_a_pipe_of_that_name_is_not_waited_for(photos: Path) -> None:
+    os.mkfifo("photos/1.txt")
+    for existing in ("overwrite", "append"):
+        done, heard = run(photos, format="txt", existing=existing)
+        (problem,) = heard.problems
+        assert (problem.where, problem.why) == (
+            "photos/1.txt",
+            "it is there, and is no regular file",
+        )
         assert done.captions == 2
 
 

@@ -11,7 +11,7 @@ from naic import __version__
 from naic.data.folders import printable
 from naic.data.readers.files import what_is
 from naic.data.records import Problem
-from naic.errors import ConfigError, DataError, ImageError
+from naic.errors import CheckpointError, ConfigError, DataError, ImageError
 from naic.tasks.caption_find import Found, find_pictures
 from naic.tasks.caption_journal import Start, digest_of, journal
 from naic.tasks.caption_options import CaptionOptions
@@ -29,6 +29,10 @@ _PLANNED = (
     *("format", "existing", "prefix", "suffix"),
     *("alternatives", "confidence", "max_words", "runtime"),
 )
+
+# The files of a model folder that its captions come from.
+_WEIGHTS = (".safetensors", ".onnx")
+_SETTINGS = ("config.toml", "config.json", "vocab.json")
 
 
 class Speaker(Protocol):
@@ -169,9 +173,16 @@ class _Run:
                     book.add(rows.row(picture.path, outcome))
                     self.done.captions += 1
             if book.rows:
-                book.finish(rows.whole)
+                there = book.finish(rows.whole, rows.known(book.start.held))
+                self._count_as_kept(there)
             else:
                 book.discard()
+
+    def _count_as_kept(self, there: int) -> None:
+        """Captions that the file turned out to have already, word for word, were not added."""
+        self.done.kept += there
+        self.done.captions -= there
+        self.done.resumed = min(self.done.resumed, self.done.captions)
 
     def beside(self, pictures: Sequence[Found]) -> None:
         """Write a text file for each picture."""
@@ -265,14 +276,28 @@ def _plan(options: CaptionOptions, pictures: Sequence[Found]) -> dict[str, Any]:
 
 
 def _model(model: Path | None) -> str:
-    """The identity of a model: its weights, or the name that the hub knows it by."""
+    """The identity of a model: its weights, settings and words, or its name on the hub.
+
+    Only regular files are read: a pipe of such a name would keep us waiting for ever.
+    """
     if model is None:
         from naic.runtime.captioner import shipped_model
 
         model = shipped_model()
-    if what_is(model) == "file":
-        return f"{digest_of(model)}"
-    if what_is(model) != "folder":
+    kind = what_is(model)
+    if kind not in ("file", "folder"):
         return str(model)
-    files = sorted(path for path in model.iterdir() if path.suffix in (".safetensors", ".onnx"))
-    return " ".join(f"{path.name} {digest_of(path)}" for path in files)
+    try:
+        if kind == "file":
+            return f"{digest_of(model)}"
+        files = sorted(path for path in model.iterdir() if _makes_captions(path))
+        return " ".join(f"{path.name} {digest_of(path)}" for path in files)
+    except OSError as error:
+        why = f"it cannot be read ({error.strerror})"
+        hint = "Check its permissions."
+        raise CheckpointError(printable(str(model)), why, hint) from error
+
+
+def _makes_captions(path: Path) -> bool:
+    named = path.suffix in _WEIGHTS or path.name in _SETTINGS
+    return named and what_is(path) == "file"

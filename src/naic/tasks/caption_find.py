@@ -31,6 +31,32 @@ class Found(NamedTuple):
     name: str
 
 
+class Places:
+    """Tells files apart, however they are spelt: `p/0.jpg` and `/home/me/p/0.jpg` are one.
+
+    Links to folders are followed, the file itself is not: a link beside its picture has a name, and
+    a text file, of its own. Each folder is looked at once, as there may be millions of pictures.
+    """
+
+    def __init__(self) -> None:
+        self._folders: dict[str, str] = {}
+
+    def key(self, path: str) -> str:
+        """The same for all spellings of one file."""
+        folder, name = os.path.split(path)
+        real = self._folders.get(folder)
+        if real is None:
+            real = self._folders[folder] = _real(folder)
+        return os.path.join(real, name)  # noqa: PTH118
+
+
+def _real(folder: str) -> str:
+    try:
+        return os.path.realpath(folder)
+    except (OSError, ValueError):  # the current folder is gone, or it is no path
+        return folder
+
+
 def find_pictures(
     paths: Sequence[Path],
     *,
@@ -41,11 +67,13 @@ def find_pictures(
     """The pictures that these paths stand for, each once, and the paths that give none.
 
     A path that is no folder and no pattern is taken at its word: what is wrong with it shows when
-    it is opened. `listed` gives what stands on standard input, for the path `-`.
+    it is opened. Of several spellings of one picture the first stays. `listed` gives what stands on
+    standard input, for the path `-`.
     """
     found: dict[str, Found] = {}
     problems: list[Problem] = []
-    for path in paths:
+    places = Places()
+    for path in dict.fromkeys(paths):  # standard input can be read once only
         if str(path) == STDIN:
             named = read_list(listed(), null=null)
             if not named:
@@ -55,7 +83,7 @@ def find_pictures(
             named = _matching(path, problems) if _is_pattern(path) else [path]
         for own in named:
             for picture in _pictures(own, problems, recursive=recursive):
-                found.setdefault(picture.path, picture)
+                found.setdefault(places.key(picture.path), picture)
     return list(found.values()), problems
 
 

@@ -88,14 +88,32 @@ class Journal:
         self._write(json.dumps([self.done, value]).encode() + b"\n")
         self._count(outcome)
 
-    def finish(self, whole: Callable[[Iterable[str]], Iterable[str]]) -> None:
-        """Make the file from the rows; `whole` says what stands around them."""
+    def finish(
+        self,
+        whole: Callable[[Iterable[str]], Iterable[str]],
+        known: Callable[[str], bool] = lambda row: False,
+    ) -> int:
+        """Make the file from the rows; `whole` says what stands around them.
+
+        Rows that are `known` to be in the file already are left out; returns how many.
+        """
+        kept = 0
+
+        def rows() -> Iterator[str]:
+            nonlocal kept
+            yield from self.start.held
+            for row in self._own_rows():
+                if known(row):
+                    kept += 1
+                else:
+                    yield row
+
         temporary = self.target.with_name(f"{self.target.name}.whole{TEMPORARY_SUFFIX}")
         digest = hashlib.sha256()
         with writing(self.target):
             try:
                 with temporary.open("wb") as file:
-                    for piece in whole(self._all_rows()):
+                    for piece in whole(rows()):
                         data = piece.encode("utf-8", "surrogateescape")
                         digest.update(data)
                         file.write(data)
@@ -109,6 +127,7 @@ class Journal:
                 raise
             sync_folder(self.target.parent)
             self.part.unlink()
+        return kept
 
     def _refuse_changed(self, new: str) -> None:
         """Nobody's work is written over; after a kill at the very end, the file is ours already."""
@@ -174,9 +193,8 @@ class Journal:
         else:
             self.rows += 1
 
-    def _all_rows(self) -> Iterator[str]:
+    def _own_rows(self) -> Iterator[str]:
         """From the disk: there may be millions."""
-        yield from self.start.held
         with self.part.open("rb") as file:
             file.readline()
             for line in file:

@@ -5,15 +5,43 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from tyro.conf import Positional, arg
+from tyro.constructors import PrimitiveConstructorSpec
 
 from naic.errors import ConfigError
 
 STDIN = "-"  # as a path: a list of names on standard input
 MOST_ALTERNATIVES = 100
+MOST_AT_ONCE = 4096  # as the captioner has it, which is not imported for this: torch takes long
 
 Format = Literal["text", "json", "jsonl", "csv", "txt", "coco"]
 Existing = Literal["skip", "overwrite", "append"]
 Runtime = Literal["auto", "eager", "compile", "graph", "onnx"]
+
+
+def _word(option: str) -> PrimitiveConstructorSpec[Path]:
+    """How a path is read from the command line: an empty word is refused.
+
+    It is what a shell makes of "$UNSET", and as a Path it would be the current folder.
+    """
+
+    def read(words: list[str]) -> Path:
+        if not words[0]:
+            hint = "If it came from a variable of the shell, that is not set."
+            raise ConfigError(option, "it is empty", hint)
+        return Path(words[0])
+
+    return PrimitiveConstructorSpec(
+        nargs=1,
+        metavar="PATH",
+        instance_from_str=read,
+        is_instance=lambda value: isinstance(value, Path),
+        str_from_instance=lambda path: [str(path)],
+    )
+
+
+_Picture = Annotated[Path, _word("PATH")]
+_Model = Annotated[Path, _word("--model")]
+_Out = Annotated[Path, _word("--out")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +72,10 @@ class CaptionOptions:
         batch: How many pictures are captioned at once.
     """
 
-    paths: Annotated[Positional[tuple[Path, ...]], arg(metavar="PATH ...")]
-    model: Annotated[Path | None, arg(metavar="MODEL")] = None
+    paths: Annotated[Positional[tuple[_Picture, ...]], arg(metavar="PATH ...")]
+    model: Annotated[_Model | None, arg(metavar="MODEL")] = None
     format: Format = "text"
-    out: Annotated[Path | None, arg(metavar="PATH")] = None
+    out: Annotated[_Out | None, arg(metavar="PATH")] = None
     existing: Existing | None = None
     recursive: bool = True
     null: bool = False
@@ -84,6 +112,8 @@ class CaptionOptions:
     def _check_numbers(self) -> None:
         if self.batch < 1:
             raise ConfigError("--batch", f"{self.batch} is below 1", "Try 16.")
+        if self.batch > MOST_AT_ONCE:
+            raise ConfigError("--batch", f"{self.batch} is above {MOST_AT_ONCE}", "Try 16.")
         if not 0 <= self.alternatives <= MOST_ALTERNATIVES:
             why = f"{self.alternatives} is not from 0 to {MOST_ALTERNATIVES}"
             raise ConfigError("--alternatives", why, "Try 3.")

@@ -4,7 +4,7 @@ import csv
 import io
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from naic.data.folders import printable
@@ -20,6 +20,9 @@ if TYPE_CHECKING:  # torch takes a second to import: not before there is work fo
 
 DIGITS = 4  # of a confidence: what is behind them changes with the machine
 _ARRAYS = ("json", "coco")
+_CSV_COLUMNS = "path,caption,"  # more may follow
+# In a path: backslashes before what is a lone surrogate, or is spelt as we spell one.
+_AMBIGUOUS = re.compile(r"\\+(?=ud[89a-f][0-9a-f]{2}|[\ud800-\udfff])")
 # What a spreadsheet takes for a formula when a cell begins with it.
 _FORMULA = re.compile(r"[=+\-@\t\r]")
 
@@ -74,11 +77,31 @@ class Rows:
         Raises:
             DataError: it is of another format, or has other columns.
         """
+        if self._options.format == "text":
+            _refuse_tables(text, name)
         if self._options.format in _ARRAYS:
-            return [json.dumps(entry) for entry in _entries(text, name)]
-        if self._options.format == "csv":
-            text = self._without_columns(text, name)
-        return [text.removesuffix("\n").removesuffix("\r")] if text.strip() else []
+            held = [json.dumps(entry) for entry in _entries(text, name)]
+        else:
+            if self._options.format == "csv":
+                text = self._without_columns(text, name)
+            held = [text.removesuffix("\n").removesuffix("\r")] if text.strip() else []
+        if self._options.format != "text":
+            self.keys(held, name)  # rows of another kind have none
+        return held
+
+    def known(self, held: Sequence[str]) -> Callable[[str], bool]:
+        """What tells whether a row stands in `held` just as it is.
+
+        So a command that appends can be given again after its end, and nothing comes twice.
+        """
+        match self._options.format:
+            case "json" | "coco":
+                return frozenset(held).__contains__
+            case "csv":
+                cells = {tuple(row) for own in held for row in _csv_rows(own)}
+                return lambda row: tuple(next(_csv_rows(row))) in cells
+            case _:
+                return _Lines(held).have
 
     def keys(self, held: Iterable[str], name: str) -> set[str]:
         """The keys of the pictures that the rows of `held` are of."""
@@ -183,6 +206,41 @@ def refuse_same_images(pictures: Iterable[Found]) -> None:
         seen[number] = picture.path
 
 
+class _Lines:
+    """Lines of text, to look for rows in; a row with alternatives has several."""
+
+    def __init__(self, held: Iterable[str]) -> None:
+        self._lines = [line.removesuffix("\r") for own in held for line in own.split("\n")]
+        self._runs: dict[int, set[str]] = {}
+
+    def have(self, row: str) -> bool:
+        """Whether the lines of the row stand here, one after the other."""
+        count = row.count("\n") + 1
+        if count not in self._runs:
+            starts = range(len(self._lines) - count + 1)
+            self._runs[count] = {"\n".join(self._lines[i : i + count]) for i in starts}
+        return row in self._runs[count]
+
+
+def _refuse_tables(text: str, name: str) -> None:
+    """Lines of text may be anything, but CSV or JSON would be spoilt by what is put after it."""
+    text = text.removeprefix("\ufeff").lstrip()
+    first = text.partition("\n")[0].rstrip()
+    if f"{first},".startswith(_CSV_COLUMNS):
+        raise DataError(name, "it is CSV, and --format text was asked for", _OTHER)
+    # A picture may be called [1].jpg: its line is no JSON.
+    if text.startswith(("{", "[")) and (first in "{[" or _is_json(first) or _is_json(text)):
+        raise DataError(name, "it is JSON, and --format text was asked for", _OTHER)
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
 def _entries(text: str, name: str) -> list[object]:
     value = parse_json(text, name)
     if not isinstance(value, list):
@@ -195,7 +253,12 @@ def _csv_rows(text: str) -> Iterator[list[str]]:
 
 
 def _path_cell(path: str) -> str:
-    """The path, as text for a UTF-8 file, and no formula for a spreadsheet: `./=1.jpg`."""
+    r"""The path, as text for a UTF-8 file, and no formula for a spreadsheet: `./=1.jpg`.
+
+    A byte that is no text is written as \udcff; a name that has just these letters has its
+    backslash doubled, so that no two paths are written alike.
+    """
+    path = _AMBIGUOUS.sub(lambda found: found[0] * 2, path)
     path = path.encode("utf-8", "backslashreplace").decode()
     return f"./{path}" if _FORMULA.match(path) else path
 

@@ -16,11 +16,12 @@ from typing import Self
 
 from naic.data.folders import printable
 from naic.data.readers.entries import without_suffix
+from naic.data.readers.files import what_is
 from naic.data.records import Problem
 from naic.errors import ConfigError, WriteError
 from naic.files import locked, write_atomically, writing
 from naic.images import UNSUPPORTED_SUFFIXES
-from naic.tasks.caption_find import Found
+from naic.tasks.caption_find import Found, Places
 from naic.tasks.caption_options import Existing
 
 SUFFIX = ".txt"
@@ -44,10 +45,11 @@ def choose(
         ConfigError: two pictures would have one file, or a picture would be written over.
     """
     owners: dict[str, list[Found]] = {}
+    places = Places()
     for picture in pictures:
-        owners.setdefault(_key(sidecar(picture, out)), []).append(picture)
+        owners.setdefault(_key(sidecar(picture, out), places), []).append(picture)
     for picture in pictures:
-        if _key(picture.path) in owners:
+        if _key(picture.path, places) in owners:
             why = "the text file of a picture would be written over it"
             raise ConfigError(printable(picture.path), why, "Give the picture another name.")
     problems = _settle(owners, out)
@@ -59,9 +61,10 @@ def choose(
     return missing, problems, len(todo) - len(missing)
 
 
-def _key(path: str) -> str:
-    """What tells two files apart: on macOS not the case of letters."""
-    return path.casefold() if sys.platform == "darwin" else path
+def _key(path: str, places: Places) -> str:
+    """What tells two files apart: not how they are spelt, and on macOS not the case of letters."""
+    key = places.key(path)
+    return key.casefold() if sys.platform == "darwin" else key
 
 
 def _settle(owners: dict[str, list[Found]], out: Path | None) -> list[Problem]:
@@ -129,7 +132,8 @@ class Sidecars:
         try:
             self._enter(path.parent)
             with writing(path):
-                before = path.read_bytes() if self._append and path.exists() else b""
+                # What is no file is refused below; to read a pipe might never end.
+                before = path.read_bytes() if self._append and what_is(path) == "file" else b""
             data = _added(before, text.encode())
             if data != before:
                 write_atomically(path, data)
