@@ -243,9 +243,7 @@ def test_damaged_and_foreign_files_are_refused(home: Home, tmp_path: Path) -> No
     for pixels in ("0", "-64", "1000000"):
         assert "pixels a side" in refused(with_facts(home, path, pixels=pixels)).why
     few = json.dumps(WORDS.words[:5])
-    assert (
-        "what is not among its 5 words" in refused(with_facts(home, path, vocabulary=few)).why
-    )
+    assert "what is not among its 5 words" in refused(with_facts(home, path, vocabulary=few)).why
 
 
 def test_a_graph_with_other_inputs_is_refused(home: Home) -> None:
