@@ -25,7 +25,7 @@ demo: $(READY)  ## captions of real photos, then the paper's ladder in small on 
 
 # The tensors of tests are small: threads that wait for each other take longer than one alone.
 test: $(READY)  ## the tests
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow"
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow"
 
 lint: $(READY)  ## formatting, lint, types, the direction of imports, generated pages
 	$(BIN)/ruff format --check .

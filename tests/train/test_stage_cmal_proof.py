@@ -96,7 +96,7 @@ def of_its_own_word(reward: Tensor, outcomes: Tensor, log_probs: Tensor) -> Tens
         ({"baseline": "sc"}, "team_advantage", without_the_period),
         ({"baseline": "cf", "topk": 2}, "counterfactual_advantage", of_its_own_word),
     ],
-    ids=name,
+    ids=["sc", "cf-2"],
 )
 def test_what_is_biased_is_found_out(
     cmal: dict[str, Any],
