@@ -45,15 +45,6 @@ from tests.runtime.small import LENGTH, NETWORK, PIXELS, WORDS, make_model
 SIZES = ((48, 36), (64, 64), (300, 200), (70, 90))
 
 
-@pytest.fixture(scope="module", autouse=True)
-def one_thread() -> Iterator[None]:
-    """With two, sums come out in another order, and other bits."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Models with eyes and without, and a folder of pictures that differ."""

@@ -23,12 +23,18 @@ from naic.captioners.folder import (
 )
 from naic.errors import BackboneError, CheckpointError, ConfigError
 from naic.models.captioner import Captioner as Network
-from naic.runtime.engines import CompiledEngine, EagerEngine, Engine, GraphEngine, Whole
+from naic.runtime.engines import (
+    MOST_PIXELS,
+    CompiledEngine,
+    EagerEngine,
+    Engine,
+    GraphEngine,
+    Whole,
+)
 from naic.text.vocabulary import Vocabulary
 
 RUNTIMES = ("auto", "eager", "compile", "graph", "onnx")
 PRECISIONS = ("auto", "float32", "bfloat16", "int8")
-MOST_PIXELS = 2048  # a side: a stranger's config must not fill the memory
 ONNX = ".onnx"
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 _EXPORT = "Make one: naic export MODEL --out DIR"

@@ -25,6 +25,7 @@ from naic.models.captioner import Captioner as Network
 from naic.models.decoder import Memory
 
 TOP = 5  # words that an agent is asked for
+MOST_PIXELS = 2048  # a side: a stranger's model must not fill the memory
 WARM_UP = 3  # passes before a graph is captured: libraries choose their kernels and working space
 _RECORDING = threading.Lock()  # CUDA records one graph at a time in a process
 KINDS = {"float32": torch.float32, "bfloat16": torch.bfloat16}

@@ -10,11 +10,10 @@ from torch import Tensor
 
 from naic.decode.policy import NEVER
 from naic.errors import CheckpointError, ConfigError, MissingExtraError, NaicError
-from naic.runtime.engines import Said
+from naic.runtime.engines import MOST_PIXELS, Said
 from naic.text.vocabulary import Vocabulary
 
 FORMAT, VERSION = "naic", "1"  # as `export.py` writes them
-MOST_PIXELS = 2048  # a side, as for a model folder
 ERRORS_ONLY = 3  # of ONNX Runtime's levels of what to print
 MOST_SURE = 1.001  # a probability of 1, and what rounding adds to it
 PRECISIONS = ("float32", "int8")
