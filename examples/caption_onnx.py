@@ -7,10 +7,23 @@ import numpy as np
 import onnxruntime
 from PIL import Image, ImageOps
 
-session = onnxruntime.InferenceSession(sys.argv[1], providers=["CPUExecutionProvider"])
-facts = session.get_modelmeta().custom_metadata_map
-vocabulary, side = json.loads(facts["vocabulary"]), int(facts["pixels"])
-picture = ImageOps.exif_transpose(Image.open(sys.argv[2])).convert("RGB").resize((side, side))
-words, confidences = session.run(None, {"pixels": np.asarray(picture)[None]})
-said = words[0, :, 0].tolist()  # each agent's likeliest word
-print(" ".join(vocabulary[word] for word in said[: [*said, 0].index(0)]))  # 0 is the period
+
+def caption(model: str, photo: str) -> str:
+    """What a graph of `naic export` says of a picture file."""
+    session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
+    facts = session.get_modelmeta().custom_metadata_map
+    vocabulary, side = json.loads(facts["vocabulary"]), int(facts["pixels"])
+    picture = ImageOps.exif_transpose(Image.open(photo)).convert("RGB").resize((side, side))
+    (words,) = session.run(["words"], {"pixels": np.asarray(picture)[None]})
+    said = words[0, :, 0].tolist()  # each agent's likeliest word
+    return " ".join(vocabulary[word] for word in said[: [*said, 0].index(0)])  # 0 is the period
+
+
+if len(sys.argv) != 3:
+    sys.exit("usage: python caption_onnx.py exported/model.onnx photo.jpg")
+try:
+    print(caption(*sys.argv[1:]))
+except KeyError as missing:
+    sys.exit(f"{sys.argv[1]}: not a graph of naic export, it does not tell its {missing}")
+except Exception as error:  # ONNX Runtime's and Pillow's have no common name
+    sys.exit(f"no caption of {sys.argv[2]}: {str(error).splitlines()[0]}")

@@ -1,7 +1,8 @@
 """What the commands of the pages need, made small, by the names that the pages give.
 
 For each verb a function: the command's words and its parsed options in; the words to run out, in
-the current folder, where all that they need is made by then. None: it cannot be run here.
+the current folder, where all that they need is made by then. ELSEWHERE has the few commands that
+another test runs.
 """
 
 import json
@@ -9,7 +10,7 @@ import re
 import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import skimage
 
@@ -19,7 +20,7 @@ from naic.train.config import read_settings
 from tests.runtime.small import make_model
 
 PHOTO = Path(skimage.__file__).parent / "data" / "rocket.jpg"
-Need = Callable[[list[str], Any], list[str] | None]
+Need = Callable[[list[str], Any], list[str]]
 
 
 def photo(path: Path) -> None:
@@ -67,7 +68,7 @@ def captions(path: Path, images: Sequence[Path] = (), first: int = 1) -> None:
     path.write_text(json.dumps({"images": entries, "dataset": "coco"}))
 
 
-def caption(words: list[str], options: Any) -> list[str] | None:
+def caption(words: list[str], options: Any) -> list[str]:
     seeing(Path("shipped"))
     photo(Path("photo.jpg"))
     for path in options.paths:
@@ -75,12 +76,14 @@ def caption(words: list[str], options: Any) -> list[str] | None:
             photo(Path(str(path).replace("**/", "").replace("*", "photo")))
         elif str(path) != "-":
             photo(path / "COCO_val2014_000000000042.jpg")
-    if options.model is not None:
-        seeing(Path(options.model))
+    if options.model is not None and options.model.name.startswith("exported"):
+        main(["export", "shipped", "--out", str(options.model)])
+    elif options.model is not None:
+        seeing(options.model)
     return words
 
 
-def prepare(words: list[str], options: Any) -> list[str] | None:
+def prepare(words: list[str], options: Any) -> list[str]:
     if options.reader == "folder":
         photo(Path(options.source) / "a.jpg")
     elif options.reader != "shapes":
@@ -92,7 +95,7 @@ def prepare(words: list[str], options: Any) -> list[str] | None:
     return dry([*words, "--batch", "4", "--limit", "12"])
 
 
-def show(words: list[str], options: Any) -> list[str] | None:
+def show(words: list[str], options: Any) -> list[str]:
     main(["prepare", "shapes", "8", "--backbone", "blobs", "--out", words[1]])
     return words
 
@@ -107,7 +110,7 @@ def store(folder: Path, backbone: str = "efficientnet-lite0") -> None:
         assert main([*words, "--out", str(folder)]) == 0
 
 
-def train(words: list[str], options: Any) -> list[str] | None:
+def train(words: list[str], options: Any) -> list[str]:
     """Whatever the config names is made: features, a start, a teacher's captions."""
     request = parse_train(words[1:])
     settings = read_settings(request.config, request.overrides)
@@ -128,18 +131,28 @@ def train(words: list[str], options: Any) -> list[str] | None:
     return dry([*words, *here, *known])
 
 
-def distil(words: list[str], options: Any) -> list[str] | None:
+def distil(words: list[str], options: Any) -> list[str]:
     make_model(options.model, "causal")
     for folder in options.features:
         store(folder)
     return dry(words)
 
 
-def reproduce(words: list[str], options: Any) -> list[str] | None:
-    return dry(words) if options.preset == "tiny" else None
+def reproduce(words: list[str], options: Any) -> list[str]:
+    """Presets for a GPU are told to do without one; all else in them stays."""
+    for folder in (options.features, options.unlabelled):
+        if folder is not None:
+            store(folder)
+    if options.preset == "tiny":
+        return dry(words)
+    preset = Path("configs") / options.preset
+    for path in preset.glob("*.toml"):
+        text = path.read_text().replace('precision = "bfloat16"', 'precision = "float32"')
+        path.write_text(re.sub(r"^(graph|compile) = true", r"\1 = false", text, flags=re.MULTILINE))
+    return dry([str(preset) if word == options.preset else word for word in words])
 
 
-def evaluate(words: list[str], options: Any) -> list[str] | None:
+def evaluate(words: list[str], options: Any) -> list[str]:
     captions(Path(options.references))
     chosen = range(1, 13)
     if options.split:
@@ -152,7 +165,7 @@ def evaluate(words: list[str], options: Any) -> list[str] | None:
     return [*words, "--fast"]
 
 
-def pack(words: list[str], options: Any) -> list[str] | None:
+def pack(words: list[str], options: Any) -> list[str]:
     if options.eyes is not None:
         from naic.backbones.weights import load_efficientnet
 
@@ -164,14 +177,23 @@ def pack(words: list[str], options: Any) -> list[str] | None:
     return dry(words)
 
 
-def export(words: list[str], options: Any) -> list[str] | None:
+def export(words: list[str], options: Any) -> list[str]:
     seeing(Path("shipped"))
     if options.model is not None:
         seeing(Path(options.model))
     return dry(words)
 
 
-def finetune(words: list[str], options: Any) -> list[str] | None:
+def benchmark(words: list[str], options: Any) -> list[str]:
+    as_it_is(words, options)
+    if options.model is not None:
+        seeing(options.model)
+    if options.teacher is not None:
+        make_model(options.teacher, "causal")
+    return dry(words)
+
+
+def finetune(words: list[str], options: Any) -> list[str]:
     captions(Path(options.captions))
     seeing(Path("shipped"))
     if options.model is not None:
@@ -179,12 +201,12 @@ def finetune(words: list[str], options: Any) -> list[str] | None:
     return dry(words)
 
 
-def as_it_is(words: list[str], options: Any) -> list[str] | None:
+def as_it_is(words: list[str], options: Any) -> list[str]:
     seeing(Path("shipped"))
     return words
 
 
-def scenes(words: list[str], options: Any) -> list[str] | None:
+def scenes(words: list[str], options: Any) -> list[str]:
     return words if re.search(r"--count", " ".join(words)) else [*words, "--count", "3"]
 
 
@@ -198,8 +220,27 @@ NEEDS: dict[str, Need] = {
     "evaluate": evaluate,
     "pack": pack,
     "export": export,
+    "benchmark": benchmark,
     "finetune": finetune,
     "shapes": scenes,
     "doctor": as_it_is,
     "completion": as_it_is,
+}
+
+
+class Elsewhere(NamedTuple):
+    """Why a command cannot be run or dry-run from its words alone, and the test that runs it."""
+
+    why: str
+    test: str
+
+
+ELSEWHERE = {
+    "naic reproduce --preset coco --out runs/coco --only-tables --references dataset_coco.json": (
+        Elsewhere(
+            "it scores what another machine has made, and has no --dry-run",
+            "tests/tasks/reproduce/test_returned.py::"
+            "test_what_came_back_is_scored_without_its_models",
+        )
+    ),
 }

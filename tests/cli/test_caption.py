@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -55,7 +56,7 @@ def test_another_model(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
 def test_each_word_with_its_confidence(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["caption", "--confidence", "a.png"]) == 0
     words = " ".join([f"cat ({100 * SURE:.0f}%)"] * LENGTH)
-    assert capsys.readouterr().out == f"a.png: {words}\n"
+    assert capsys.readouterr().out == f"a.png: {words}, {SURE**LENGTH:.1%} in all\n"
 
 
 def test_objects(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -63,8 +64,9 @@ def test_objects(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert json.loads(capsys.readouterr().out) == {"path": "a.png", "caption": CATS}
     assert main(["caption", "--format", "json", "--confidence", "a.png"]) == 0
     word = {"word": "cat", "confidence": round(SURE, 4)}
+    sure = float(f"{SURE**LENGTH:.4g}")
     assert json.loads(capsys.readouterr().out) == [
-        {"path": "a.png", "caption": CATS, "words": [word] * LENGTH}
+        {"path": "a.png", "caption": CATS, "confidence": sure, "words": [word] * LENGTH}
     ]
 
 
@@ -247,8 +249,24 @@ def test_a_reader_that_went_away(
     os.close(reader)
     with os.fdopen(writer, "w") as pipe, monkeypatch.context() as patch:
         patch.setattr(sys, "stdout", pipe)
-        assert main(["caption", "a.png"]) == 1
+        assert main(["caption", "a.png"]) == 0
     assert capsys.readouterr().err == ""
+
+
+def test_a_reader_of_one_line(home: Path, model: Path) -> None:
+    """As `naic caption many | head -1`: through a pipe that is closed in the middle."""
+    Path("many").mkdir()
+    for number in range(500):
+        Path("many", f"{number:03d}.png").hardlink_to("a.png")
+    command = [sys.executable, "-m", "naic", "caption", "many", "--model", str(model)]
+    pipe = subprocess.PIPE
+    with subprocess.Popen([*command, "--batch", "4"], stdout=pipe, stderr=pipe) as process:
+        assert process.stdout
+        assert process.stderr
+        assert process.stdout.readline() == f"many/000.png: {CATS}\n".encode()
+        process.stdout.close()
+        said = process.stderr.read()
+    assert (process.returncode, said) == (0, b"")
 
 
 def test_a_list_on_standard_input(
@@ -276,10 +294,9 @@ def test_a_terminal_without_the_letters_of_a_name(
     assert Path("out").read_bytes() == f"caf\\xe9.png: {CATS}\n".encode()
 
 
-def test_a_bar_on_a_terminal_leaves_the_captions_alone(
-    home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Standard error is a terminal, standard output is a file."""
+@contextlib.contextmanager
+def on_a_terminal(monkeypatch: pytest.MonkeyPatch, *streams: str) -> Iterator[bytearray]:
+    """What a terminal shows that takes the place of these streams."""
     monkeypatch.setenv("TERM", "xterm")
     ours, theirs = pty.openpty()
     shown = bytearray()
@@ -291,21 +308,87 @@ def test_a_bar_on_a_terminal_leaves_the_captions_alone(
 
     watcher = threading.Thread(target=watch)
     watcher.start()
+    with os.fdopen(theirs, "w") as terminal, monkeypatch.context() as patch:
+        for stream in streams:
+            patch.setattr(sys, stream, terminal)
+        yield shown
+    watcher.join()
+    os.close(ours)
+
+
+def test_a_bar_on_a_terminal_leaves_the_captions_alone(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Standard error is a terminal, standard output is a file."""
     with (
+        on_a_terminal(monkeypatch, "stderr") as shown,
         Path("out").open("w") as out,
-        os.fdopen(theirs, "w") as terminal,
         monkeypatch.context() as patch,
     ):
         patch.setattr(sys, "stdout", out)
-        patch.setattr(sys, "stderr", terminal)
         assert main(["caption", "a.png", "none.jpg"]) == 3
-    watcher.join()
-    os.close(ours)
     assert Path("out").read_text() == f"a.png: {CATS}\n"
     assert b"captions" in shown
     assert b"2/2" in shown
     assert b"none.jpg: there is no such file" in shown
     assert b"cat cat" not in shown
+
+
+@pytest.mark.parametrize("words", ["--out out.csv", "--format txt"])
+def test_a_bar_on_a_terminal_while_captions_go_to_files(
+    home: Path, monkeypatch: pytest.MonkeyPatch, words: str
+) -> None:
+    with on_a_terminal(monkeypatch, "stdout", "stderr") as shown:
+        assert main(["caption", "a.png", *words.split()]) == 0
+    assert "━".encode() in shown
+    assert b"1/1" in shown
+    assert b"captions: 1 " in shown
+
+
+def test_no_bar_between_captions_on_a_terminal(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with on_a_terminal(monkeypatch, "stdout", "stderr") as shown:
+        assert main(["caption", "a.png"]) == 0
+    assert bytes(shown) == f"a.png: {CATS}\r\n".encode()
+
+
+def test_an_address_is_not_fetched(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["caption", "https://a.example/x.jpg?w=1"]) == 2
+    assert capsys.readouterr().err == (
+        "naic caption: https://a.example/x.jpg?w=1: naic fetches nothing. "
+        "Download it, and name the file.\n"
+    )
+
+
+@pytest.mark.parametrize("words", ["", "--out captions.csv", "--format txt"])
+def test_a_picture_is_no_model(home: Path, capsys: pytest.CaptureFixture[str], words: str) -> None:
+    assert main(["caption", "a.png", "--model", "a.png", *words.split()]) == 1
+    assert "naic caption: a.png: is no model" in capsys.readouterr().err
+    assert list(Path().iterdir()) == [Path("a.png")]
+
+
+def test_the_format_is_that_of_the_file(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["caption", "a.png", "--out", "captions.csv"]) == 0
+    assert Path("captions.csv").read_text() == f"path,caption\na.png,{CATS}\n"
+    assert main(["caption", "a.png", "--out", "captions.csv", "--format", "json"]) == 2
+    assert "its name says csv, and --format json was asked for" in capsys.readouterr().err
+
+
+def test_the_help_names_no_none_among_the_choices(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["caption", "--help"])
+    said = capsys.readouterr().out
+    assert "--format {text,json,jsonl,csv,txt,coco}" in said
+    assert "--existing {skip,overwrite,append}" in said
+
+
+def test_raw_files_beside_their_pictures_are_counted(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("a.CR2").write_bytes(b"raw")
+    assert main(["caption", ".", "--out", "captions.csv"]) == 0
+    assert capsys.readouterr().out == (
+        "captions: 1 in captions.csv; 1 passed over, with a picture beside it\n"
+    )
 
 
 def test_another_run_is_told_of(home: Path, capsys: pytest.CaptureFixture[str]) -> None:

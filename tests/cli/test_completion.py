@@ -1,4 +1,4 @@
-"""The scripts complete what the verbs take; that of bash is tried in bash."""
+"""The scripts complete what the verbs take; each is tried in its shell, where that is installed."""
 
 import dataclasses
 import os
@@ -7,11 +7,12 @@ import shlex
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from naic.cli.completion import Option, bash, describe, fish, read_option, zsh
+from naic.cli.completion import Option, Verb, bash, describe, fish, read_option, zsh
 from naic.cli.main import VERBS, main
 from naic.tasks.caption_options import CaptionOptions
 from naic.tasks.distil import DistilOptions
@@ -38,7 +39,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (place / "naic.bash").write_text(bash([describe(verb) for verb in VERBS]))
     for name in ("photo one.jpg", "photo*.jpg", "-odd.jpg"):
         (place / name).touch()
-    (place / "holiday").mkdir()
+    for name in ("holiday", "holiday/models"):
+        (place / name).mkdir()
+    for name in ("small.onnx", "holiday/model.onnx", "holiday/notes.txt"):
+        (place / name).touch()
     return place
 
 
@@ -98,6 +102,12 @@ def test_folders_where_a_folder_goes(folder: Path) -> None:
     assert complete(folder, "pack", "--eyes", "") == ["holiday"]
 
 
+def test_folders_and_graphs_where_a_model_goes(folder: Path) -> None:
+    assert complete(folder, "caption", "--model", "") == ["holiday", "small.onnx"]
+    inside = ["holiday/models", "holiday/model.onnx"]
+    assert complete(folder, "caption", "--model", "holiday/") == inside
+
+
 def test_nothing_where_only_the_user_knows(folder: Path) -> None:
     assert complete(folder, "prepare", "--batch", "") == [""]
 
@@ -151,6 +161,7 @@ def test_every_verb_has_its_options(verb: str) -> None:
         ("-h, --help", Option(("-h", "--help"), "flag")),
         ("--fast, --no-fast", Option(("--fast", "--no-fast"), "flag")),
         ("--out DIR", Option(("--out",), "folders")),
+        ("--model MODEL", Option(("--model",), "models")),
         ("--images PATH ...", Option(("--images",), "files")),
         ("--batch INT", Option(("--batch",), "text")),
         ("--reader {None,coco,table}", Option(("--reader",), "words", ("coco", "table"))),
@@ -172,19 +183,83 @@ def test_the_environment_is_left_as_it_was(monkeypatch: pytest.MonkeyPatch) -> N
     assert dict(os.environ) == before
 
 
-@pytest.mark.parametrize(("shell", "maker"), [("zsh", zsh), ("fish", fish)])
-def test_other_shells_take_their_scripts(shell: str, maker: object, tmp_path: Path) -> None:
-    """Where the shell is there it reads the script; elsewhere only its content is looked at."""
-    script = (
-        zsh([describe(v) for v in VERBS]) if maker is zsh else fish([describe(v) for v in VERBS])
-    )
+@pytest.mark.parametrize("maker", [zsh, fish])
+def test_other_shells_have_all_verbs_and_options(maker: Callable[[list[Verb]], str]) -> None:
+    script = maker([describe(verb) for verb in VERBS])
     for verb in VERBS:
         assert verb in script
     assert "--no-dry-run" in script or "-l no-dry-run" in script
-    path = tmp_path / "script"
-    path.write_text(script)
-    if shutil.which(shell):
-        subprocess.run([shell, "-n", str(path)], check=True)
+
+
+# What each shell offers after `naic ...`; bash, which is everywhere, is tried above.
+OFFERED = [
+    ("cap", {"caption"}),
+    ("caption --dev", {"--device"}),
+    ("caption --device c", {"cpu", "cuda"}),
+    ("caption --device=c", {"cpu", "cuda"}),
+    ("prepare f", {"flickr8k", "folder"}),
+    ("finetune x.csv --out ho", {"holiday/"}),
+    ("caption --model ", {"holiday/", "small.onnx"}),
+    ("caption --model holiday/m", {"holiday/models/", "holiday/model.onnx"}),
+]
+
+
+@pytest.mark.skipif(not shutil.which("fish"), reason="fish is not installed")
+def test_in_fish(folder: Path) -> None:
+    (folder / "naic.fish").write_text(fish([describe(verb) for verb in VERBS]))
+    for line, offered in OFFERED:
+        assert in_fish(folder, line) == offered, line
+
+
+def in_fish(folder: Path, line: str) -> set[str]:
+    code = f"source naic.fish; complete -C {shlex.quote(f'naic {line}')}"
+    done = subprocess.run(
+        ["fish", "--no-config", "-c", code], cwd=folder, capture_output=True, text=True, check=True
+    )
+    assert done.stderr == ""
+    found = {
+        offer.partition("\t")[0].removeprefix("--device=") for offer in done.stdout.split("\n")
+    }
+    return found - {""}
+
+
+# Stands in for a TAB, as zsh itself would call the function, with what is zsh's own kept short.
+PRESS_TAB_IN_ZSH = """
+offer() {{ for word in "$@"; do [[ $word == $PREFIX* ]] && print -r -- $word; done }}
+compadd() {{ shift; offer "$@" }}
+compset() {{ PREFIX=${{PREFIX#*=}} }}
+compdef() {{ }}
+_describe() {{ offer ${{${{(P)2}}%%:*}} }}
+_path_files() {{
+    if [[ $1 == -g ]]; then offer ${{~PREFIX}}${{~2}}(N); else offer $PREFIX*(N/M); fi
+}}
+_files() {{ _path_files "$@" }}
+source ./naic.zsh
+words=({words})
+CURRENT=$#words
+PREFIX=$words[CURRENT]
+_naic
+"""
+
+
+@pytest.mark.skipif(not shutil.which("zsh"), reason="zsh is not installed")
+def test_in_zsh(folder: Path) -> None:
+    (folder / "naic.zsh").write_text(zsh([describe(verb) for verb in VERBS]))
+    for line, offered in OFFERED:
+        assert in_zsh(folder, line) == offered, line
+
+
+def in_zsh(folder: Path, line: str) -> set[str]:
+    words = " ".join(shlex.quote(word) for word in ("naic", *line.split(" ")))
+    done = subprocess.run(
+        ["zsh", "-f", "-c", PRESS_TAB_IN_ZSH.format(words=words)],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stderr == ""
+    return set(done.stdout.splitlines())
 
 
 def test_the_command_prints_the_script(capsys: pytest.CaptureFixture[str], folder: Path) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from naic.cli.main import main
+from tests.runtime.small import NETWORK, make_model
 from tests.tasks.tuning import make_blind, scene_words, write_table
 
 SCENES = 12
@@ -37,6 +38,22 @@ def test_a_dry_run_says_what_would_be_done(
     ]
     assert lines[-1] == "Nothing was written (--dry-run)."
     assert not (folder / "out").exists()
+
+
+@pytest.mark.parametrize("form", ["csv", "jsonl"])
+@pytest.mark.parametrize("place", ["", "pictures", "tables/new"])
+def test_what_was_captioned_can_be_learnt_from(
+    folder: Path, capsys: pytest.CaptureFixture[str], form: str, place: str
+) -> None:
+    """Caption, correct, tune: the table is taken as it was written, wherever it lies."""
+    make_model(folder / "says", eyes=NETWORK, says="cat")
+    (folder / place).mkdir(parents=True, exist_ok=True)
+    table = str(Path(place, f"said.{form}"))
+    wanted = f"--format {form} --out {table} --confidence --alternatives 2 --device cpu"
+    assert main(["caption", "pictures", "--model", "says", *wanted.split()]) == 0
+    capsys.readouterr()
+    assert finetune(f"{table} --out out --model model --dry-run") == 0
+    assert "pictures:  10 to learn from, 2 held out" in capsys.readouterr().out
 
 
 def test_it_tunes_and_prints_both_scores(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -74,6 +91,8 @@ def test_a_model_that_got_worse_is_told(
     ("words", "code", "said"),
     [
         ("pictures/captions.csv --out out --epochs 0", 2, "--epochs: 0 is below 1"),
+        ("pictures/captions.csv --out out --model model --device gpu", 2, "'gpu' is no device"),
+        ("pictures/captions.csv --out out --device gpu --dry-run", 2, "'gpu' is no device"),
         ("missing.csv --out out --model model", 1, "missing.csv: there is no such file"),
         ("pictures/captions.csv --out out --model pictures", 1, "is no model folder"),
     ],

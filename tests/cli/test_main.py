@@ -1,11 +1,16 @@
+import os
 import resource
 import subprocess
 import sys
+from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
+from typing import TextIO
 
 import pytest
 
 import naic
+import naic.cli.doctor
 import naic.errors
 from naic.cli.main import VERBS, main
 
@@ -91,9 +96,32 @@ def test_debugging_shows_where_it_happened(monkeypatch: pytest.MonkeyPatch) -> N
 @pytest.mark.parametrize("words", ["-m naic --help", "-u -m naic --help", "-m naic shapes --help"])
 def test_a_closed_pipe_is_no_matter(words: str) -> None:
     """`sleep` makes sure that the reader is gone before anything is printed."""
-    command = f"(sleep 0.3; exec {sys.executable} {words}) | true"
+    command = f"(sleep 0.3; {sys.executable} {words}; echo $? >&2) | true"
     done = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
-    assert done.stderr == ""
+    assert done.stderr == "0\n"
+
+
+def pipe(stack: ExitStack, *, broken: bool) -> TextIO:
+    reader, writer = os.pipe()
+    if broken:
+        os.close(reader)
+    else:
+        stack.callback(os.close, reader)
+    return stack.enter_context(os.fdopen(writer, "w"))
+
+
+def test_work_that_a_broken_pipe_ended_is_not_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Exit code 0 is for one who reads no more results, not for news or for another pipe."""
+
+    def broken(arguments: Sequence[str]) -> int:
+        raise BrokenPipeError
+
+    monkeypatch.setattr(naic.cli.doctor, "run", broken)
+    for gone, code in (({"stdout"}, 0), ({"stderr"}, 1), ({"stdout", "stderr"}, 1), (set(), 1)):
+        with ExitStack() as stack, monkeypatch.context() as patch:
+            for stream in ("stdout", "stderr"):
+                patch.setattr(sys, stream, pipe(stack, broken=stream in gone))
+            assert main(["doctor"]) == code
 
 
 def test_the_public_surface_is_small() -> None:

@@ -59,6 +59,24 @@ def test_alternatives_are_whole_sentences_with_their_probability() -> None:
     assert one(what, Asked(alternatives=1)).alternatives == (caption.alternatives[0],)
 
 
+def test_a_caption_has_the_probability_of_its_words_and_its_end() -> None:
+    what = said(
+        [("a", 0.8), ("the", 0.2)], [("cat", 0.6), ("sofa", 0.4)], [(".", 0.5), ("on", 0.5)]
+    )
+    assert one(what).confidence == pytest.approx(0.8 * 0.6 * 0.5)
+    caption = one(what, Asked(alternatives=3))
+    assert caption.confidence == caption.alternatives[0].confidence
+    assert one(said(*sure("a cat on"))).confidence == pytest.approx(0.9**3)  # nobody said the end
+    assert one(said(*sure(". cat"))).confidence == pytest.approx(0.9)  # the end alone
+
+
+def test_a_cut_caption_has_the_probability_of_what_was_said_up_to_the_limit() -> None:
+    cut = Asked(alternatives=2, max_words=4)  # "on" is said and goes
+    caption = one(said(*sure("a cat sits on the sofa .")), cut)
+    assert len(caption.words) == 3
+    assert caption.confidence == caption.alternatives[0].confidence == pytest.approx(0.9**4)
+
+
 def test_the_caption_comes_first_though_a_shorter_sentence_is_likelier() -> None:
     """Each agent says its likeliest word; the product is another matter."""
     what = said([("cat", 1.0), ("a", 1e-9)], [("sits", 0.6), (".", 0.4)], [("on", 0.5), (".", 0.5)])
@@ -132,6 +150,7 @@ def test_of_a_causal_model_the_beam_gives_them_after_the_caption() -> None:
     assert texts == ["a cat", "a dogs", "the cat sits on"]
     found = [alternative.confidence for alternative in caption.alternatives]
     assert found == pytest.approx([0.3, 0.5, 0.1])
+    assert caption.confidence == pytest.approx(0.3)
 
 
 @pytest.mark.parametrize("wrong", [{"alternatives": -1}, {"alternatives": 101}, {"max_words": 0}])

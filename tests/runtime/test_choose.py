@@ -56,6 +56,17 @@ def test_an_exported_graph_is_known_by_its_file(model: Path, tmp_path: Path) -> 
     assert exported_file(tmp_path / "other.onnx") == tmp_path / "other.onnx"
 
 
+@pytest.mark.parametrize("name", ["photo.jpg", "model.safetensors"])
+def test_a_file_that_is_no_graph_is_no_model(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_bytes(b"")
+    with pytest.raises(CheckpointError) as caught:
+        Captioner(str(tmp_path / name), device="cpu")
+    assert caught.value.what == str(tmp_path / name)
+    assert caught.value.why.startswith("is no model: that is a folder with model.safetensors, or")
+    assert 'Captioner()("photo.jpg")' in caught.value.hint
+    assert "naic caption photo.jpg" in caught.value.hint
+
+
 def hub(monkeypatch: pytest.MonkeyPatch, answer: Path | Exception) -> list[tuple[str, list[str]]]:
     """A hub that gives this folder, or fails, and remembers what it was asked for."""
     calls = []

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from naic.errors import CheckpointError, ConfigError, MissingExtraError
 from naic.images import open_image, square_pixels
+from naic.runtime import choose
 from naic.runtime.captioner import Captioner
 from naic.runtime.choose import LoadedWhole, load_whole
 from naic.runtime.engines import EagerEngine, Whole
@@ -260,6 +261,34 @@ def test_a_gpu_that_onnx_runtime_cannot_use_is_refused(
         OnnxEngine(home.plain, torch.device("cuda", 1))
 
 
+@pytest.mark.parametrize("gpu", [False, True])
+def test_without_a_device_named_it_runs_where_onnx_runtime_can(
+    home: Home, monkeypatch: pytest.MonkeyPatch, gpu: bool
+) -> None:
+    """With a GPU that PyTorch can use, and an ONNX Runtime that may be built for CPUs alone."""
+    real, asked = onnxruntime.InferenceSession, []
+    built_for = ["CUDAExecutionProvider"] * gpu + ["CPUExecutionProvider"]
+
+    def session(path: Path, options: Any, providers: list[Any]) -> Any:
+        asked.append(providers[0])
+        return real(path, options, providers=["CPUExecutionProvider"])
+
+    monkeypatch.setattr(choose, "choose_device", lambda _: torch.device("cuda", 1))
+    monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: built_for)
+    monkeypatch.setattr(onnxruntime, "InferenceSession", session)
+    ready = choose.make_ready(home.plain, "auto", "auto", "auto")
+    assert ready.engine.device.type == ("cuda" if gpu else "cpu")
+    assert asked == [("CUDAExecutionProvider", {"device_id": 1}) if gpu else "CPUExecutionProvider"]
+    assert ready.engine(pictures(1)).words.shape == (1, LENGTH, 5)
+
+
+def test_a_device_that_was_named_is_not_left(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(choose, "choose_device", torch.device)
+    monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: ["CPUExecutionProvider"])
+    with pytest.raises(ConfigError, match="built for CPUs, and cannot use cuda"):
+        choose.make_ready(home.plain, "cuda", "auto", "auto")
+
+
 def test_ten_lines_without_torch_say_the_same(home: Home, tmp_path: Path) -> None:
     photo = tmp_path / "photo.png"
     Image.fromarray(pictures(1)[0].numpy()).resize((90, 70)).save(photo)
@@ -275,8 +304,37 @@ runpy.run_path({str(EXAMPLE)!r})
     pixels = square_pixels(open_image(photo, at_least=PIXELS), PIXELS)
     likeliest = engine(torch.from_numpy(pixels[None])).words[0, :, 0].tolist()
     assert done.stdout == f"{engine.vocabulary.decode(likeliest)}\n"
-    lines = EXAMPLE.read_text().split("\n\n", 2)[2].splitlines()
-    assert len([line for line in lines if line]) <= 10
+    lines = EXAMPLE.read_text().split("\n\n\n")[1].splitlines()
+    assert lines[0].startswith("def caption(")
+    assert len(lines) <= 10
+
+
+def test_the_example_says_in_a_line_what_it_cannot_use(home: Home, tmp_path: Path) -> None:
+    foreign = onnx.load(home.plain)
+    del foreign.metadata_props[:]
+    onnx.save(foreign, tmp_path / "foreign.onnx")
+    (tmp_path / "notes.txt").write_text("no picture")
+    usage = "usage: python caption_onnx.py exported/model.onnx photo.jpg"
+    model = str(home.plain)
+    for words, told in (
+        ([], usage),
+        ([model], usage),
+        ([model, "."], "no caption of .: [Errno 21] Is a directory"),
+        ([model, "gone.jpg"], "no caption of gone.jpg: [Errno 2] No such file"),
+        ([model, "notes.txt"], "no caption of notes.txt: cannot identify image file"),
+        (["notes.txt", "notes.txt"], "Load model from notes.txt failed"),
+        (["foreign.onnx", "notes.txt"], "foreign.onnx: not a graph of naic export"),
+    ):
+        done = subprocess.run(
+            [sys.executable, str(EXAMPLE), *words],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert (done.returncode, done.stdout) == (1, "")
+        assert told in done.stderr
+        assert len(done.stderr.splitlines()) == 1
 
 
 def answering(words: Any, confidences: Any, facts: dict[str, str]) -> bytes:

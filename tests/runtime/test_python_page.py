@@ -36,6 +36,7 @@ def test_its_examples_run(
     assert isinstance(said, Caption)
     assert said.text.split().count("cat") == 3  # every second one: no word twice in a row
     assert len(said.alternatives) == 3
+    assert said.confidence == said.alternatives[0].confidence
     one, torn = capsys.readouterr().out.splitlines()
     assert one == f"holiday/one.jpg {said.text}"
     assert torn.startswith("holiday/torn.jpg holiday/torn.jpg: ")

@@ -26,6 +26,7 @@ class Said:
 
     text: str
     words: tuple[Word, ...]
+    confidence: float = 0.25
     alternatives: tuple[Word, ...] = ()
 
 
@@ -36,7 +37,7 @@ def says(path: str, alternatives: int = 0, max_words: int | None = None) -> Said
     said = tuple(Word(word, 1 / (2 + place)) for place, word in enumerate(words))
     text = " ".join(words)
     others = [Word(text, 0.25), *(Word(f"{text} {n}", 0.0123456 / n) for n in range(2, 9))]
-    return Said(text, said, tuple(others[:alternatives]))
+    return Said(text, said, others[0].confidence, tuple(others[:alternatives]))
 
 
 @dataclass

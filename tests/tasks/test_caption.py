@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import tyro
 
-import naic.tasks.caption
+import naic.tasks.caption_plan
 from naic.data.records import Problem
 from naic.errors import CheckpointError, ConfigError, DataError, StoreError
 from naic.tasks.caption import CaptionOptions
@@ -83,6 +83,10 @@ def test_what_cannot_be_is_refused_before_the_model_is_loaded(home: Path) -> Non
         (("p",), {"out": Path("p")}, "it is a folder"),
         (("p",), {"out": Path("/dev/null")}, "is no regular file"),
         (("p",), {"out": Path("p/2.jpg")}, "it is one of the pictures"),
+        (("p",), {"out": Path("nowhere/deep/o")}, "nowhere/deep: there is no such folder"),
+        (("p",), {"out": Path("p/1.jpg/o")}, "p/1.jpg: there is no such folder"),
+        (("p",), {"format": "txt", "out": Path("p/1.jpg")}, "it is no folder"),
+        (("https://a.example/x.jpg",), {}, "naic fetches nothing"),
         (("p",), {"format": "txt", "confidence": True}, "--format txt has no place for it"),
         (("p",), {"format": "coco", "confidence": True}, "--format coco has no place for it"),
         (("p",), {"format": "coco", "alternatives": 2}, "has one caption for an image"),
@@ -154,13 +158,48 @@ def test_another_command_does_not_go_on(home: Path) -> None:
     for change, which in changes:
         with pytest.raises(ConfigError, match=which):
             run("p", out=Path("out"), **{"format": "jsonl", **change})
-    touch(Path("p"), "6.jpg")
-    with pytest.raises(ConfigError, match=r"\(pictures, names of the pictures\)"):
-        run("p", out=Path("out"), format="jsonl")
-    Path("p/6.jpg").unlink()
+    with pytest.raises(ConfigError, match=r"a caption of p/1\.jpg, which this command does not"):
+        run("p/2.jpg", out=Path("out"), format="jsonl")
     fake = Fake()
     run("p", out=Path("out"), format="jsonl", fake=fake, device="cpu", batch=2)  # these may change
     assert len(fake.seen) == 3
+
+
+def test_the_same_names_elsewhere_are_other_pictures(home: Path) -> None:
+    out = home / "out"
+    with pytest.raises(KeyboardInterrupt):
+        run("1.jpg", "2.jpg", out=out, fake=Fake(breaks_at=1), batch=1)
+    os.chdir("p")
+    with pytest.raises(ConfigError, match=r"\(current folder\)"):
+        run("1.jpg", "2.jpg", out=out)
+    os.chdir(home)
+    assert run("1.jpg", "2.jpg", out=out, batch=1)[0].resumed == 1
+    with pytest.raises(KeyboardInterrupt):
+        run(home / "p", out=home / "full", fake=Fake(breaks_at=1), batch=1)
+    os.chdir("p")
+    assert run(home / "p", out=home / "full", batch=1)[0].resumed == 1
+
+
+@pytest.mark.parametrize("kind", ["text", "json", "jsonl", "csv"])
+@pytest.mark.parametrize("at", [0, 1, 2, 3, 4])
+def test_a_folder_that_changed_while_the_run_was_cut_off(home: Path, kind: str, at: int) -> None:
+    settings: dict[str, Any] = {"out": Path("out"), "format": kind, "batch": 2}
+    with pytest.raises(KeyboardInterrupt):
+        run("p", fake=Fake(breaks_at=at), **settings)
+    touch(Path("p"), "0.jpg", "2a.jpg", "6.jpg")
+    Path("p/1.jpg").unlink()
+    Path("p/5.jpg").unlink()
+    fake = Fake()
+    done, heard = run("p", fake=fake, **settings)
+    taken = at - at % 2
+    kept = {f"p/{name}" for name in NAMES[:taken] if name != "1.jpg"}
+    names = ["0.jpg", "2.jpg", "2a.jpg", "3bad.jpg", "4.jpg", "6.jpg"]
+    assert fake.seen == [f"p/{name}" for name in names if f"p/{name}" not in kept]
+    assert [problem.where for problem in heard.problems] == ["p/3bad.jpg"]
+    assert (done.captions, done.bad) == (5, 1)
+    run("p", **settings | {"out": Path("whole")})
+    assert Path("out").read_bytes() == Path("whole").read_bytes()
+    assert here() == ["out", "p", "whole"]
 
 
 def test_another_model_does_not_go_on(home: Path) -> None:
@@ -203,9 +242,67 @@ def test_a_model_that_cannot_be_read(home: Path, monkeypatch: pytest.MonkeyPatch
 
     NO_MODEL.mkdir()
     (NO_MODEL / "model.safetensors").touch()
-    monkeypatch.setattr(naic.tasks.caption, "digest_of", refuse)  # root may read anything
+    monkeypatch.setattr(naic.tasks.caption_plan, "digest_of", refuse)  # root may read anything
     with pytest.raises(CheckpointError, match=r"it cannot be read \(Permission denied\)"):
         run("p", out=Path("out"))
+
+
+@pytest.mark.parametrize(
+    ("out", "kind"),
+    [
+        ("o.json", "json"),
+        ("o.JSONL", "jsonl"),
+        ("o.csv", "csv"),
+        ("o.txt", "text"),
+        ("o", "text"),
+        ("o.md", "text"),
+        (".csv", "text"),
+    ],
+)
+def test_the_format_is_that_of_the_name(home: Path, out: str, kind: str) -> None:
+    run("p", out=Path(out))
+    run("p", out=Path("expected"), format=kind)
+    assert Path(out).read_bytes() == Path("expected").read_bytes()
+    Path(out).unlink()
+    with pytest.raises(KeyboardInterrupt):  # said or not: it is the same run
+        run("p", out=Path(out), fake=Fake(breaks_at=2), batch=1)
+    assert run("p", out=Path(out), format=kind, batch=1)[0].resumed == 2
+
+
+@pytest.mark.parametrize(
+    ("out", "kind", "why"),
+    [
+        ("o.json", "csv", "its name says json, and --format csv was asked for"),
+        ("o.json", "jsonl", "its name says json, and --format jsonl was asked for"),
+        ("o.Csv", "text", "its name says csv, and --format text was asked for"),
+        ("o.jsonl", "coco", "its name says jsonl, and --format coco was asked for"),
+        ("o.txt", "txt", r"--format txt makes a folder of texts, and \.txt is the end of a file"),
+        ("o.csv", "txt", r"--format txt makes a folder of texts, and \.csv is the end of a file"),
+    ],
+)
+def test_a_name_that_contradicts_the_format_is_refused(
+    home: Path, out: str, kind: str, why: str
+) -> None:
+    with pytest.raises(ConfigError, match=why):
+        run("p", out=Path(out), format=kind)
+    assert here() == ["p"]
+
+
+@pytest.mark.parametrize(
+    ("out", "kind"), [("o.json", "coco"), ("o.txt", "csv"), ("o.x", "json"), ("o.d", "txt")]
+)
+def test_a_name_that_says_nothing_else_is_fine(home: Path, out: str, kind: str) -> None:
+    touch(Path("c"), "1.jpg")
+    run("c", out=Path(out), format=kind)
+    assert Path(out).exists()
+
+
+def test_raw_files_beside_their_pictures_are_no_problem(home: Path) -> None:
+    touch(Path("raw"), "1.CR2", "1.jpg", "2.heic", "2.jpg")
+    for settings in ({}, {"out": Path("out")}, {"format": "txt"}):
+        done, heard = run("raw", **settings)
+        assert heard.problems == []
+        assert (done.captions, done.bad, done.passed_over) == (2, 0, 2)
 
 
 def test_a_file_that_is_there_is_refused_by_default(home: Path) -> None:
@@ -347,6 +444,7 @@ def test_a_table_for_a_spreadsheet(home: Path) -> None:
     assert [row["path"] for row in table] == ["./=cmd.jpg", 'say "x", y.jpg']
     assert all(Path(row["path"]).exists() for row in table)
     assert table[0]["words"].startswith("a (0.5000) ")
+    assert [row["confidence"] for row in table] == ["0.25", "0.25"]
 
 
 def test_ten_thousand_pictures(home: Path) -> None:

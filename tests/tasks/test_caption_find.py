@@ -21,13 +21,13 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def paths(*named: str, **settings: Any) -> list[str]:
-    found, problems = find_pictures([Path(name) for name in named], **settings)
+    found, problems, _ = find_pictures([Path(name) for name in named], **settings)
     assert problems == []
     return [picture.path for picture in found]
 
 
 def only_problem(*named: str, **settings: Any) -> Problem:
-    found, (problem,) = find_pictures([Path(name) for name in named], **settings)
+    found, (problem,), _ = find_pictures([Path(name) for name in named], **settings)
     assert found == []
     return problem
 
@@ -42,7 +42,7 @@ def test_a_folder_stands_for_all_pictures_in_it_and_beneath(home: Path) -> None:
 
 def test_names_are_those_beneath_the_folder_that_was_named(home: Path) -> None:
     touch(home / "p", "b/c.png", "z.png")
-    found, _ = find_pictures([Path("p"), Path("p/b/c.png"), Path(str(home / "p" / "z.png"))])
+    found, _, _ = find_pictures([Path("p"), Path("p/b/c.png"), Path(str(home / "p" / "z.png"))])
     assert found == [
         Found("p/b/c.png", "b/c.png"),
         Found("p/z.png", "z.png"),
@@ -93,7 +93,7 @@ def test_a_folder_that_cannot_be_listed_is_a_problem(
         return scan(path)
 
     monkeypatch.setattr(os, "scandir", refuse)
-    found, problems = find_pictures([Path("p")])
+    found, problems, _ = find_pictures([Path("p")])
     assert found == [Found("p/b.png", "b.png")]
     why = "the folder cannot be listed (Permission denied)"
     assert problems == [Problem("p/shut", why, "Check its permissions.")]
@@ -177,3 +177,31 @@ def test_ten_thousand_files_each_once(home: Path) -> None:
     for name in names:
         os.close(os.open(name, os.O_CREAT))
     assert paths("p", "p/*.jpg", "p") == names
+
+
+def test_a_file_that_cannot_be_opened_is_left_to_the_picture_beside_it(home: Path) -> None:
+    touch(home / "p", "1.CR2", "1.jpg", "2.heic", "b/1.cr2", "b/2.HEIC", "b/2.PNG", "b/2.svg")
+    expected = ["p/1.jpg", "p/2.heic", "p/b/1.cr2", "p/b/2.PNG"]
+    for named in ("p", "p/**", "p/**/*.*", f"{home}/p"):
+        found, problems, passed_over = find_pictures([Path(named)])
+        assert [os.path.relpath(picture.path, home) for picture in found] == expected
+        assert (problems, passed_over) == ([], 3)
+    assert paths("-", listed=lambda: b"p\n") == expected
+    # A pattern that leaves the picture out asks for the file itself; so does its name.
+    assert paths("p/*.CR2") == ["p/1.CR2"]
+    assert paths("p/b/2.svg", "p") == ["p/b/2.svg", *expected]
+    assert paths("p", "p/1.CR2") == ["p/1.CR2", *expected]
+    assert paths("p/1.CR2", "p/1.jpg") == ["p/1.CR2", "p/1.jpg"]
+    assert paths("-", listed=lambda: b"p/1.CR2\np/1.jpg\n") == ["p/1.CR2", "p/1.jpg"]
+
+
+@pytest.mark.parametrize("address", ["http://a.example/x.jpg", "https://a.example/x.jpg?w=[1]&h=*"])
+def test_an_address_is_not_fetched(home: Path, address: str) -> None:
+    touch(home, "a.jpg")
+    expected = Problem(address, "naic fetches nothing", "Download it, and name the file.")
+    assert only_problem(address) == expected
+    assert only_problem("-", listed=lambda: address.encode()) == expected
+    found, problems, _ = find_pictures([Path("a.jpg"), Path(address)])
+    assert (found, problems) == ([Found("a.jpg", "a.jpg")], [expected])
+    touch(home, "http:/x.jpg")
+    assert paths("http:/x.jpg") == ["http:/x.jpg"]  # a folder may be called so

@@ -2,7 +2,7 @@ import errno
 import fcntl
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 
 from naic.data.records import Problem
 from naic.errors import ConfigError, StoreError, WriteError
-from naic.tasks import caption_journal
+from naic.tasks import caption_journal, caption_lock
 from naic.tasks.caption_journal import Start, journal
 
-PLAN = {"pictures": 10, "model": "m"}
+PLAN = {"format": "text", "model": "m"}
+NAMES = [f"{number}.jpg" for number in range(10)]
 OUTCOMES = [Problem("2", "it is torn", "Mend it.") if n == 2 else f"row {n} é\n" for n in range(10)]
 WHOLE = "".join(f"row {n} é\n\n" for n in range(10) if n != 2)
 
@@ -26,16 +27,36 @@ def lines(rows: Iterable[str]) -> Iterable[str]:
     return (f"{row}\n" for row in rows)
 
 
-def work(out: Path, *, upto: int = 10, batch: int = 3, **plan: Any) -> int:
+def silent(problem: Problem) -> None:
+    raise AssertionError(problem)
+
+
+def work(
+    out: Path,
+    *,
+    upto: int = 10,
+    batch: int = 3,
+    names: Sequence[str] = NAMES,
+    warn: Callable[[Problem], None] = silent,
+    **plan: Any,
+) -> int:
     """A run that ends before outcome `upto`, or finishes; where it began."""
-    with journal(out, PLAN | plan, Start, batch) as book:
-        began = book.done
-        for outcome in OUTCOMES[began:upto]:
-            book.add(outcome)
+    with journal(out, PLAN | plan, Start, warn) as book:
+        left = book.take_up(names, batch)
+        began = len(names) - len(left)
+        assert began == book.rows + len(book.problems)
+        for number in left[: upto - began]:
+            book.add(number, OUTCOMES[NAMES.index(names[number])])
         if upto < len(OUTCOMES):
             raise KeyboardInterrupt
         book.finish(lines)
     return began
+
+
+def fill(book: caption_journal.Journal, outcomes: Sequence[str | Problem] = OUTCOMES) -> None:
+    left = book.take_up([f"{number}.jpg" for number in range(len(outcomes))], 3)
+    for number in left:
+        book.add(number, outcomes[number])
 
 
 def broken(out: Path, upto: int, **plan: Any) -> None:
@@ -66,11 +87,11 @@ def test_whole_batches_are_taken_up(out: Path) -> None:
 
 
 def test_a_finished_list_is_taken_up_whole(out: Path) -> None:
-    with journal(out, PLAN, Start, 3) as book:  # and killed before the file is made
-        for outcome in OUTCOMES:
-            book.add(outcome)
-    with journal(out, PLAN, Start, 3) as book:
-        assert (book.done, book.rows, book.problems) == (10, 9, [OUTCOMES[2]])
+    with journal(out, PLAN, Start, silent) as book:  # and killed before the file is made
+        fill(book)
+    with journal(out, PLAN, Start, silent) as book:
+        assert book.take_up(NAMES, 3) == []
+        assert (book.rows, book.problems) == (9, [OUTCOMES[2]])
         book.finish(lines)
     assert out.read_text() == WHOLE
 
@@ -122,8 +143,8 @@ def test_a_journal_that_is_no_file_is_refused(out: Path) -> None:
 
 
 def test_two_runs_into_one_file_are_refused(out: Path) -> None:
-    with journal(out, PLAN, Start, 3) as book:
-        book.add(OUTCOMES[0])
+    with journal(out, PLAN, Start, silent) as book:
+        fill(book, OUTCOMES[:1])
         with pytest.raises(StoreError, match=r"captions\.txt: another run is writing to it"):
             work(out)
         assert part(out).exists()
@@ -133,31 +154,49 @@ def test_two_runs_into_one_file_are_refused(out: Path) -> None:
             work(other)
 
 
-def test_a_disk_without_locks_is_told_of(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("kind", [errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOTSUP])
+def test_a_disk_without_locks_is_told_of_and_written_to(
+    out: Path, monkeypatch: pytest.MonkeyPatch, kind: int
+) -> None:
     def refuse(file: object, flags: int) -> None:
-        raise OSError(errno.ENOLCK, "No locks available")
+        raise OSError(kind, "No locks available")
 
     monkeypatch.setattr(fcntl, "flock", refuse)
-    with pytest.raises(StoreError, match=r"cannot be locked .*No locks available"):
+    told: list[Problem] = []
+    work(out, warn=told.append)
+    assert out.read_text() == WHOLE
+    why = "it cannot be locked against other runs (No locks available)"
+    assert [(problem.where, problem.why) for problem in told] == [(str(out), why)]
+
+
+def test_a_disk_that_fails_to_lock_is_not_written_to(
+    out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(file: object, flags: int) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(fcntl, "flock", fail)
+    with pytest.raises(StoreError, match=r"cannot be locked .*Input/output error"):
         work(out)
+    assert not out.exists()
 
 
 def test_a_journal_that_was_finished_while_we_waited_is_not_used(
     out: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its name is gone, or another file's, though we hold a lock on it."""
-    lock, tries = caption_journal._lock, []
+    lock, tries = caption_lock._lock, []
 
-    def late(file: Any, name: str) -> None:
+    def late(file: Any, name: str) -> Problem | None:
         tries.append(name)
         if len(tries) == 1:
             part(out).unlink()
         if len(tries) == 2:
             part(out).unlink()
             part(out).touch()
-        lock(file, name)
+        return lock(file, name)
 
-    monkeypatch.setattr(caption_journal, "_lock", late)
+    monkeypatch.setattr(caption_lock, "_lock", late)
     work(out)
     assert len(tries) == 3
     assert out.read_text() == WHOLE
@@ -191,9 +230,8 @@ def test_a_kill_between_the_rename_and_the_end(out: Path, monkeypatch: pytest.Mo
 
     start = Start(held=["old"], digest=None)
     monkeypatch.setattr(caption_journal, "sync_folder", killed)
-    with journal(out, PLAN, lambda: start, 3) as book:
-        for outcome in OUTCOMES:
-            book.add(outcome)
+    with journal(out, PLAN, lambda: start, silent) as book:
+        fill(book)
         with pytest.raises(KeyboardInterrupt):
             book.finish(lines)
     assert out.read_text() == f"old\n{WHOLE}"
@@ -205,17 +243,81 @@ def test_a_kill_between_the_rename_and_the_end(out: Path, monkeypatch: pytest.Mo
 
 
 def test_what_was_found_at_the_beginning_is_kept(out: Path) -> None:
-    begun = Start(skipped=[1, 4], held=["caf\udce9"], digest=None)
-    for start in (begun, Start()):
-        with journal(out, PLAN, partial(Start, **asdict(start)), 2) as book:
+    begun = Start(held=["caf\udce9"], digest=None)
+    names = ["1", "2", "3", "4"]
+    for start in (begun, Start()):  # asked only at the beginning
+        with journal(out, PLAN, partial(Start, **asdict(start)), silent) as book:
             assert book.start == begun
-            book.add("x")
-            book.add("y")
-    with journal(out, PLAN, Start, 2) as book:  # asked only at the beginning
-        assert (list(book.start.skipped), list(book.start.held)) == ([1, 4], ["caf\udce9"])
-        assert book.done == 4
+            for number in book.take_up(names, 2)[:2]:
+                book.add(number, f"row {number}")
+    with journal(out, PLAN, Start, silent) as book:
+        assert list(book.start.held) == ["caf\udce9"]
+        assert book.take_up(names, 2) == []
         book.finish(lines)
-    assert out.read_bytes() == b"caf\xe9\nx\ny\nx\ny\n"
+    assert out.read_bytes() == b"caf\xe9\nrow 0\nrow 1\nrow 2\nrow 3\n"
+
+
+def test_pictures_that_came_and_went_meanwhile(
+    out: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is said of those that are still there is kept; the file has the order of the new."""
+    monkeypatch.chdir(tmp_path)
+    before = ["0.jpg", "1.jpg", "3.jpg", "5.jpg", "7.jpg"]
+    broken(out, 4, names=before, batch=2)
+    after = ["9.jpg", "5.jpg", "2.jpg", "1.jpg", "4.jpg", "3.jpg"]
+    broken(out, 5, names=after, batch=2)  # of 0.jpg, 1.jpg, 3.jpg, 5.jpg three are wanted
+    assert work(out, names=after, batch=2) == 5
+    assert out.read_text() == "".join(f"row {n} é\n\n" for n in (9, 5, 1, 4, 3))
+
+
+def test_captions_of_pictures_that_are_there_are_not_lost(
+    out: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "0.jpg").touch()
+    broken(out, 6)
+    before = part(out).read_bytes()
+    why = r"captions\.txt\.part: it has a caption of 0\.jpg, which this command does not name"
+    with pytest.raises(ConfigError, match=why):
+        work(out, names=NAMES[1:])
+    assert part(out).read_bytes() == before
+    (tmp_path / "0.jpg").unlink()
+    assert work(out, names=NAMES[1:]) == 5
+
+
+def test_a_picture_of_a_folder_that_is_gone_is_not_taken_for_deleted(
+    out: Path, tmp_path: Path
+) -> None:
+    """Its disk may not be mounted."""
+    (tmp_path / "usb").mkdir()
+    there = [f"{tmp_path}/usb/1.jpg", f"{tmp_path}/2.jpg"]
+    with journal(out, PLAN, Start, silent) as book:
+        book.take_up(there, 1)
+        book.add(0, "row")
+    (tmp_path / "usb").rmdir()
+    with (
+        journal(out, PLAN, Start, silent) as book,
+        pytest.raises(ConfigError, match=r"usb/1\.jpg, which this command does not name"),
+    ):
+        book.take_up(there[1:], 1)
+    assert part(out).exists()
+
+
+def test_a_problem_of_a_picture_that_is_not_named_any_more_is_no_loss(
+    out: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As of a RAW file that has a JPEG beside it by now."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "2.jpg").touch()
+    broken(out, 6)
+    assert work(out, names=[*NAMES[:2], *NAMES[3:]]) == 5
+    assert out.read_text() == WHOLE
+
+
+def test_a_name_too_long_for_the_whole_file_is_told_of_at_once(tmp_path: Path) -> None:
+    with pytest.raises(WriteError, match="File name too long"):
+        work(tmp_path / ("x" * 247), upto=0)
+    work(tmp_path / ("x" * 244))
 
 
 def test_a_link_is_followed(out: Path) -> None:
@@ -257,12 +359,13 @@ def test_a_disk_that_fills_in_the_middle_of_a_line(out: Path) -> None:
             self.space -= taken
             return taken
 
-    with journal(out, PLAN, Start, 1) as book:
-        book.add(OUTCOMES[0])
+    with journal(out, PLAN, Start, silent) as book:
+        book.take_up(NAMES, 1)
+        book.add(0, OUTCOMES[0])
         file: Any = Full(book._file, 7)
         book._file = file
         with pytest.raises(WriteError, match="the disk is full"):
-            book.add(OUTCOMES[1])
+            book.add(1, OUTCOMES[1])
     assert len(part(out).read_bytes().splitlines()) == 3
     assert work(out, batch=1) == 1
     assert out.read_text() == WHOLE
@@ -277,7 +380,11 @@ def test_the_journal_is_lines_of_json(out: Path) -> None:
     broken(out, 3)
     first, *rest = part(out).read_text().splitlines()
     assert json.loads(first)["plan"] == PLAN
-    assert json.loads(rest[0]) == [0, OUTCOMES[0]]
+    assert json.loads(rest[0]) == [0, "0.jpg", OUTCOMES[0]]
     problem = OUTCOMES[2]
     assert isinstance(problem, Problem)
-    assert json.loads(rest[2]) == [2, {"where": "2", "why": "it is torn", "hint": "Mend it."}]
+    assert json.loads(rest[2]) == [
+        2,
+        "2.jpg",
+        {"where": "2", "why": "it is torn", "hint": "Mend it."},
+    ]

@@ -16,7 +16,7 @@ from naic.tasks.caption_rows import Rows, image_id, refuse_same_images
 from tests.tasks.caption_small import Said, Word, says
 
 TWO = Said(
-    "a cat", (Word("a", 0.5), Word("cat", 0.12345)), (Word("a cat", 0.06), Word("cats", 1e-5))
+    "a cat", (Word("a", 0.5), Word("cat", 0.12345)), 0.06, (Word("a cat", 0.06), Word("cats", 1e-5))
 )
 
 
@@ -32,7 +32,8 @@ def row(path: str = "p/1.jpg", said: Said = TWO, **settings: Any) -> str:
 def test_a_line_of_text() -> None:
     assert row() == "p/1.jpg: a cat"
     assert row("two\nlines.jpg") == "two\\nlines.jpg: a cat"
-    assert row(confidence=True) == "p/1.jpg: a (50%) cat (12%)"
+    assert row(confidence=True) == "p/1.jpg: a (50%) cat (12%), 6.0% in all"
+    assert row(confidence=True, suffix="!") == "p/1.jpg: a (50%) cat (12%)!, 6.0% in all"
     assert row(prefix="look, ", suffix="!") == "p/1.jpg: look, a cat!"
     assert row(alternatives=2) == "p/1.jpg: a cat\n    cats (0.0%)"
 
@@ -48,6 +49,7 @@ def test_objects() -> None:
     assert json.loads(everything) == {
         "path": "caf\udce9\n.jpg",
         "caption": "<a cat>",
+        "confidence": 0.06,
         "words": [{"word": "a", "confidence": 0.5}, {"word": "cat", "confidence": 0.1235}],
         "alternatives": [
             {"caption": "<a cat>", "confidence": 0.06},
@@ -70,7 +72,7 @@ def test_the_whole_of_each_format() -> None:
         assert "".join(rows(format=kind).whole([])) == "[]\n"
     assert "".join(rows(format="csv").whole(["x,y"])) == "path,caption\nx,y\n"
     header = next(iter(rows(format="csv", confidence=True, alternatives=3).whole([])))
-    assert header == "path,caption,words,alternative_2,alternative_3\n"
+    assert header == "path,caption,confidence,words,alternative_2,alternative_3\n"
 
 
 def test_a_line_is_whole_as_soon_as_it_is_known() -> None:
@@ -87,7 +89,17 @@ def test_a_line_is_whole_as_soon_as_it_is_known() -> None:
 
 def test_the_cells_of_a_row() -> None:
     line = row("a,b.jpg", format="csv", confidence=True, alternatives=3)
-    assert line == '"a,b.jpg",a cat,a (0.5000) cat (0.1235),cats,'
+    assert line == '"a,b.jpg",a cat,0.06,a (0.5000) cat (0.1235),cats,'
+
+
+def test_the_confidence_of_a_caption_can_be_sorted_by() -> None:
+    said = [replace(TWO, confidence=own) for own in (0.98765432, 1.23456e-7, 0.25)]
+    lines = [row(said=own, format="csv", confidence=True) for own in said]
+    cells = [next(csv.reader([line]))[2] for line in lines]
+    assert cells == ["0.9877", "1.235e-07", "0.25"]
+    objects = [json.loads(row(said=own, format="jsonl", confidence=True)) for own in said]
+    assert [own["confidence"] for own in objects] == [0.9877, 1.235e-07, 0.25]
+    assert "confidence" not in json.loads(row(format="jsonl"))
 
 
 ANY = st.text(min_size=1).filter(lambda text: "\0" not in text)
@@ -220,7 +232,7 @@ def test_rows_that_are_there_are_known(kind: str) -> None:
     own = [row(f"{number}.jpg", **settings) for number in range(3)]
     known = made.known(made.held("".join(made.whole(own)), "out"))
     assert all(known(each) for each in own)
-    other = Said("a dog", (Word("a", 0.5),), (Word("a dog", 0.06), Word("cats", 1e-5)))
+    other = Said("a dog", (Word("a", 0.5),), 0.06, (Word("a dog", 0.06), Word("cats", 1e-5)))
     assert not known(row("3.jpg", **settings))
     assert not known(row("1.jpg", other, **settings))
     assert not made.known([])(own[0])

@@ -1,4 +1,5 @@
 import errno
+import fcntl
 import os
 import sys
 from pathlib import Path
@@ -139,10 +140,14 @@ def test_two_pictures_with_one_text_are_refused_however_they_are_spelt(photos: P
 def test_a_picture_that_cannot_be_opened_anyway_gives_way(photos: Path) -> None:
     touch(photos, "1.CR2", "1.heic", "b/4.heic")
     done, heard = run(photos, format="txt")
-    assert [problem.where for problem in heard.problems] == ["photos/1.CR2", "photos/1.heic"]
-    assert heard.problems[0].why == "its text file would be that of photos/1.jpg"
+    assert heard.problems == []
     assert texts(photos)["1.txt"] == EXPECTED["1.txt"]
-    assert (done.captions, done.bad) == (4, 2)
+    assert (done.captions, done.bad, done.passed_over) == (4, 0, 2)
+    names = [f"photos/{name}" for name in ("1.CR2", "1.heic", "1.jpg")]
+    done, heard = run(*names, format="txt", existing="overwrite")  # of named ones it is told
+    assert [problem.where for problem in heard.problems] == names[:2]
+    assert heard.problems[0].why == "its text file would be that of photos/1.jpg"
+    assert (done.captions, done.bad) == (1, 2)
 
 
 def test_letters_of_two_cases_are_one_file_on_macos(
@@ -254,8 +259,75 @@ def test_two_runs_into_one_folder_are_refused(photos: Path) -> None:
 
 def test_an_out_that_is_a_file(photos: Path) -> None:
     Path("out").touch()
-    with pytest.raises(WriteError, match=r"out: cannot be written \(File exists\)"):
+    with pytest.raises(ConfigError, match="out: it is no folder, which --format txt needs"):
         run(photos, format="txt", out=Path("out"))
+
+
+@pytest.mark.parametrize("target", ["photos/b/3.jpg", "elsewhere.txt", "none", "photos/b"])
+def test_a_link_is_not_followed(photos: Path, target: str) -> None:
+    Path("photos/b/3.jpg").write_bytes(b"a picture")
+    Path("elsewhere.txt").write_bytes(b"precious")
+    Path("photos/1.txt").symlink_to(Path(target).absolute())
+    for existing in ("overwrite", "append"):
+        done, heard = run("photos/1.jpg", "photos/b/2.png", format="txt", existing=existing)
+        (problem,) = heard.problems
+        assert (problem.where, problem.why) == (
+            "photos/1.txt",
+            "it is a link, and what it leads to is not written over",
+        )
+        assert (done.captions, done.bad) == (1, 1)
+    assert Path("photos/1.txt").readlink() == Path(target).absolute()
+    assert Path("photos/b/3.jpg").read_bytes() == b"a picture"
+    assert Path("elsewhere.txt").read_bytes() == b"precious"
+    assert not Path("none").exists()
+    done, heard = run("photos/1.jpg", format="txt")
+    assert (done.kept, heard.problems) == (1, [])
+
+
+def test_a_name_that_leaves_no_room_for_a_temporary(photos: Path) -> None:
+    names = ["x" * 251, "é" * 125, "y" * 200]
+    touch(Path("long"), *(f"{name}.jpg" for name in names))
+    for existing in ("skip", "overwrite", "append"):
+        done, heard = run("long", format="txt", existing=existing)
+        assert heard.problems == []
+        assert done.captions + done.kept == 3
+    assert texts(Path("long")) == {f"{n}.txt": f"{says(f'{n}.jpg').text}\n" for n in names}
+    assert len(list(Path("long").iterdir())) == 6
+
+
+def test_what_a_kill_left_of_a_long_name_is_removed(photos: Path) -> None:
+    touch(photos, "b/.naic-caption-123", "b/.naic-caption-123.123-456.part")
+    run(photos, format="txt")
+    assert [path.name for path in photos.rglob(".*")] == []
+
+
+def test_a_name_too_long_for_a_text_is_a_problem(photos: Path) -> None:
+    touch(Path("long"), "x" * 253)
+    done, heard = run("long/" + "x" * 253, photos, format="txt")
+    (problem,) = heard.problems
+    assert problem.why == "cannot be written (File name too long)"
+    assert done.captions == 3
+    assert [path.name for path in Path("long").iterdir()] == ["x" * 253]
+
+
+def test_a_disk_without_locks_is_told_of_once_and_written_to(
+    photos: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(file: object, flags: int) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    touch(photos, "b/2.txt.123-456.part")  # of another run, perhaps: it is left alone
+    done, heard = run(photos, format="txt")
+    assert texts(photos) == EXPECTED
+    assert [(problem.where, problem.why) for problem in heard.problems] == [
+        ("photos", "cannot be locked against other runs (No locks available)")
+    ]
+    assert (done.captions, done.bad) == (3, 0)
+    assert Path("photos/b/2.txt.123-456.part").exists()
+    done, heard = run(photos, format="txt", out=Path("out"))
+    assert [problem.where for problem in heard.problems] == ["out"]
+    assert texts(Path("out")) == EXPECTED
 
 
 @pytest.mark.skipif(sys.platform == "darwin", reason="its file names are UTF-8")

@@ -84,7 +84,7 @@ def _tell(problem: Problem) -> None:
 def _goes_on(options: CaptionOptions) -> str:
     if options.prints:
         return ""
-    if options.format == "txt" and options.existing in ("overwrite", "append"):
+    if options.kind == "txt" and options.existing in ("overwrite", "append"):
         return " All files are whole; the same command begins again."
     return " The same command goes on."
 
@@ -93,4 +93,6 @@ def _summary(done: Captioned, options: CaptionOptions) -> str:
     where = f"in {printable(str(options.out))}" if options.out else "beside their pictures"
     resumed = f", {done.resumed:,} of them from before" if done.resumed else ""
     kept = f"; {done.kept:,} were there already" if done.kept else ""
-    return f"captions: {done.captions:,} {where}{resumed}{kept}"
+    beside = "with a picture beside it" if done.passed_over == 1 else "with pictures beside them"
+    over = f"; {done.passed_over:,} passed over, {beside}" if done.passed_over else ""
+    return f"captions: {done.captions:,} {where}{resumed}{kept}{over}"

@@ -25,9 +25,10 @@ HELP = """Print a script that completes naic's verbs, options, choices and file 
 
 Then open a new shell. Give the command again after an update of naic."""
 
-Kind = Literal["flag", "files", "folders", "words", "text"]
+Kind = Literal["flag", "files", "folders", "models", "words", "text"]
 Shell = Literal["bash", "zsh", "fish"]
-_FOLDERS = ("DIR", "STORE", "MODEL", "MODEL_WITH_EYES", "TEACHER")
+_FOLDERS = ("DIR", "STORE", "MODEL_WITH_EYES", "TEACHER")
+_MODELS = ("MODEL",)  # folders, and graphs of `naic export`
 _FILES = ("PATH", "FILE", "FILE.toml", "CONFIG", "SOURCE", "CAPTIONS", "RESULTS.json", "OTHER.json")
 _DEVICES = ("auto", "cpu", "cuda")
 _OPTION = re.compile(r"^(?:│ |  )(--?[\w][^│]*?)(?:\s{2,}.*|\s*│?)$")
@@ -121,15 +122,17 @@ def read_option(text: str) -> Option | None:
         return Option(tuple(names), "words", known)
     if plain.islower() and plain.isalpha():  # `--resume auto`: the one word that it takes
         return Option(tuple(names), "words", (plain,))
-    if plain.partition("|")[0] in _FOLDERS:
-        return Option(tuple(names), "folders")
-    return Option(tuple(names), "files" if plain.partition("|")[0] in _FILES else "text")
+    kinds: dict[Kind, tuple[str, ...]] = {"folders": _FOLDERS, "models": _MODELS, "files": _FILES}
+    known_by = plain.partition("|")[0]
+    kind: Kind = next((kind for kind, names_of in kinds.items() if known_by in names_of), "text")
+    return Option(tuple(names), kind)
 
 
 def _cases(verbs: list[Verb], answer: Callable[[str, Option | None], str]) -> list[str]:
     """A branch for each way in which a value is completed: `answer(kind, option)`."""
     lines = []
-    for kind in ("folders", "files", "text"):
+    kinds: tuple[Kind, ...] = ("folders", "models", "files", "text")
+    for kind in kinds:
         named = [f'"{verb.name} {name}"' for verb in verbs for name in verb.of_kind(kind)]
         if named:
             lines.append(f"        {'|'.join(named)}) {answer(kind, None)} ;;")
@@ -147,9 +150,12 @@ def bash(verbs: list[Verb]) -> str:
     def answer(kind: str, option: Option | None) -> str:
         if option is not None:
             return f'_naic_words "{" ".join(option.words)}"; return'
-        return {"folders": "_naic_paths -d; return", "files": "_naic_paths -f; return"}.get(
-            kind, "return"
-        )
+        graphs = "_naic_paths -f -X '!*.onnx'"
+        return {
+            "folders": "_naic_paths -d; return",
+            "models": f"_naic_paths -d; {graphs}; return",
+            "files": "_naic_paths -f; return",
+        }.get(kind, "return")
 
     options = [f'        {v.name}) words="{_all_options(v)}" ;;' for v in verbs]
     places = [
@@ -168,7 +174,7 @@ def bash(verbs: list[Verb]) -> str:
             "_naic_paths() {",
             "    local path",
             "    compopt -o filenames 2>/dev/null",
-            '    while IFS= read -r path; do COMPREPLY+=("$path"); done < <(compgen "$1" '
+            '    while IFS= read -r path; do COMPREPLY+=("$path"); done < <(compgen "$@" '
             '-- "$current")',
             "}",
             "_naic() {",
@@ -205,7 +211,12 @@ def zsh(verbs: list[Verb]) -> str:
     def answer(kind: str, option: Option | None) -> str:
         if option is not None:
             return f"compadd -- {' '.join(option.words)}; return"
-        return {"folders": "_files -/; return", "files": "_files; return"}.get(kind, "return")
+        return {
+            "folders": "_files -/; return",
+            # Not _files: where no graph is, it would offer any file.
+            "models": "_path_files -/; _path_files -g '*.onnx'; return",
+            "files": "_files; return",
+        }.get(kind, "return")
 
     options = [f"        {v.name}) compadd -- {_all_options(v)} ;;" for v in verbs]
     places = [
@@ -217,6 +228,7 @@ def zsh(verbs: list[Verb]) -> str:
             "# naic for zsh, made by `naic completion zsh`",
             "_naic() {",
             "    local verb=$words[2] before=$words[CURRENT-1]",
+            "    if [[ $PREFIX == --*=* ]]; then before=${PREFIX%%=*}; compset -P '*='; fi",
             "    if (( CURRENT == 2 )); then",
             "        local -a verbs",
             f"        verbs=({' '.join(_quoted(f'{v.name}:{v.what}') for v in verbs)})",
@@ -243,7 +255,14 @@ def zsh(verbs: list[Verb]) -> str:
 
 def fish(verbs: list[Verb]) -> str:
     """For fish: a line for each verb and option."""
-    takes = {"flag": "", "folders": " -x -a '(__fish_complete_directories)'", "files": " -r -F"}
+    folders = "__fish_complete_directories"
+    graphs = '__fish_complete_suffix .onnx | string match "*.onnx*"'
+    takes = {
+        "flag": "",
+        "folders": f" -x -a '({folders})'",
+        "models": f" -x -a '({folders}; {graphs})'",
+        "files": " -r -F",
+    }
     lines = ["# naic for fish, made by `naic completion fish`"]
     for verb in verbs:
         what = _quoted(verb.what)

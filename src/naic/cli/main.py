@@ -3,8 +3,10 @@
 import difflib
 import importlib
 import os
+import select
 import sys
 from collections.abc import Sequence
+from typing import TextIO
 
 from naic import __version__
 from naic.errors import ConfigError, NaicError
@@ -49,9 +51,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return _choose(words)
         finally:
             sys.stdout.flush()  # here, not at the interpreter's end, where nobody can catch it
-    except BrokenPipeError:  # the reader of our output went away: `naic show DIR | head`
+    except BrokenPipeError:
+        # `naic show DIR | head -1`: who wanted no more has what they wanted. If nobody reads our
+        # news either, or neither pipe is it, the work may have ended in the middle.
+        code = 0 if _reader_is_gone(sys.stdout) and not _reader_is_gone(sys.stderr) else FAILED
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return FAILED
+        return code
+
+
+def _reader_is_gone(stream: TextIO) -> bool:
+    """Whether the stream is a pipe, and its other end was closed."""
+    asked = select.poll()
+    try:
+        asked.register(stream.fileno(), 0)  # that it is broken is told without being asked for
+    except (OSError, ValueError):  # it is closed, or no file: who calls us may have put it there
+        return False
+    return any(event & (select.POLLERR | select.POLLHUP) for _, event in asked.poll(0))
 
 
 def _open_closed_streams() -> None:

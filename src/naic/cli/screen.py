@@ -21,6 +21,8 @@ from naic.data.records import Problem
 
 SECONDS_BETWEEN_LINES = 10.0
 REASONS_SHOWN = 12
+SLOW = 10  # in a second: of fewer, a part counts
+SHORT = 1.5  # minutes or hours: less is told in the smaller unit
 
 
 class Update(Protocol):
@@ -52,30 +54,61 @@ def _bar(title: str) -> Iterator[Update]:
     )
     with Progress(*columns, console=Console(stderr=True)) as bars:
         task = bars.add_task(title, total=None, speed="")
-        first: list[tuple[float, int]] = []
+        pace = _Pace()
 
         def update(done: int, total: int, bad: int) -> None:
-            if not first:
-                first.append((time.monotonic(), done))
-            seconds = time.monotonic() - first[0][0]
-            speed = f"{(done - first[0][1]) / seconds:.0f}/s" if seconds > 1 else ""
-            bars.update(
-                task, completed=done, total=total, speed=speed + (f" {bad} bad" if bad else "")
-            )
+            rate = pace.rate(done)
+            said = [f"{rate:{_digits(rate)}}/s"] * bool(rate) + [f"{bad} bad"] * bool(bad)
+            bars.update(task, completed=done, total=total, speed=" ".join(said))
 
         yield update
 
 
 def _lines(title: str) -> Update:
     last = [float("-inf")]
+    pace = _Pace()
 
     def update(done: int, total: int, bad: int) -> None:
-        now = time.monotonic()
-        if now - last[0] >= SECONDS_BETWEEN_LINES or done == total:
-            last[0] = now
-            print(f"{title}: {done}/{total}{f', {bad} bad' if bad else ''}", file=sys.stderr)
+        now, rate = time.monotonic(), pace.rate(done)
+        if now - last[0] < SECONDS_BETWEEN_LINES and done != total:
+            return
+        last[0] = now
+        said = [f"{title}: {done}/{total}"]
+        if rate:
+            said.append(f"{rate:{_digits(rate)}}/s")
+            if done < total:
+                said.append(f"{_span((total - done) / rate)} left")
+        if bad:
+            said.append(f"{bad} bad")
+        print(", ".join(said), file=sys.stderr)
 
     return update
+
+
+class _Pace:
+    """How fast things get done, counted from the first that was heard: a run may go on."""
+
+    def __init__(self) -> None:
+        self._first: tuple[float, int] | None = None
+
+    def rate(self, done: int) -> float:
+        """Of those done in a second; 0 while it is too early to tell."""
+        now = time.monotonic()
+        if self._first is None:
+            self._first = now, done
+        seconds = now - self._first[0]
+        return (done - self._first[1]) / seconds if seconds > 1 else 0.0
+
+
+def _digits(rate: float) -> str:
+    return ".0f" if rate >= SLOW else ".2f"
+
+
+def _span(seconds: float) -> str:
+    """A time in the unit that makes it easy to read."""
+    if seconds < SHORT * 60:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < SHORT * 3600 else f"{seconds / 3600:.1f} h"
 
 
 def print_problems(problems: Sequence[Problem], kept_in: str) -> None:

@@ -160,9 +160,15 @@ class ImageFinder:
     and where the folder that a name speaks of exists, no namesake from elsewhere is taken.
     """
 
-    def __init__(self, roots: Sequence[Path], trusted: Path | None = None) -> None:
-        """With `trusted`, a path that leads from there to a file is followed out of the roots."""
+    def __init__(
+        self, roots: Sequence[Path], trusted: Path | None = None, last: Path | None = None
+    ) -> None:
+        """With `trusted`, a path that leads from there to a file is followed out of the roots.
+
+        With `last`, so is a path that leads from there, if it leads nowhere from the roots.
+        """
         self.roots = tuple(roots)
+        self.last = last
         self._trusted = trusted
         self._roots = [_open_root(root) for root in dict.fromkeys(self.roots)]
 
@@ -170,7 +176,8 @@ class ImageFinder:
         """The picture with one of these names, the likeliest name first.
 
         Each name is tried as a path relative to the roots (or to a root's parent, if it starts
-        with the root's own name), then as a base name in any sub-folder.
+        with the root's own name), then as a path from `last` and as a base name in any sub-folder:
+        these are guesses, and if both find something it must be the same.
 
         Raises:
             DataError: a name fits several different pictures.
@@ -193,11 +200,20 @@ class ImageFinder:
             if parts:
                 placed = len(parts) > 1 and any(root.has(inside[:-1]) for root, inside in places)
                 bases[parts[-1]] = placed or bases.get(parts[-1], False)
+        there = self._from_last(names)
         for base in (base for base, placed in bases.items() if not placed):
-            hits = [hit for root in self._roots for hit in root.named(base)]
+            hits = [*there, *(hit for root in self._roots for hit in root.named(base))]
             if hits:
                 return _only(base, hits)
-        return None
+        return there[0] if there else None
+
+    def _from_last(self, names: Sequence[str]) -> list[FileImage]:
+        """The file that the first of the relative names that does so leads to from `last`."""
+        if self.last is None:
+            return []
+        paths = (self.last / name for name in names if name and not name.startswith("/"))
+        found = next(filter(_exists, paths), None)
+        return [] if found is None else [FileImage(Path(os.path.abspath(found)))]  # noqa: PTH100
 
     def _relative(self, parts: list[str]) -> list[tuple[_FolderRoot | _TarRoot, list[str]]]:
         """Where each root would have the path: beneath it, or it is the path's first folder."""

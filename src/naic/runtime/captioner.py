@@ -25,6 +25,8 @@ MOST_AT_ONCE = 4096
 # A Pillow image is read from its file when it is first used: if two threads hand over the same
 # one, not both at once.
 _READING = threading.Lock()
+_ON_CPU = '--device cpu (in Python: device="cpu")'
+_TOO_MANY = f"Lower it (in Python: each(pictures, batch=4)), or use {_ON_CPU}."
 
 
 def shipped_model() -> Path:
@@ -69,9 +71,14 @@ class Captioner:
             CheckpointError: there is no such model, or it is damaged.
             BackboneError: the backbone here is not the one that the model learnt from.
             MissingExtraError: the backbone's weights, or ONNX Runtime, are not installed.
-            ConfigError: the device is not there, or the runtime does not fit it.
+            ConfigError: the device is not there or too small, or the runtime does not fit it.
         """
-        ready = make_ready(shipped_model() if model is None else model, device, runtime, precision)
+        where = shipped_model() if model is None else model
+        try:
+            ready = make_ready(where, device, runtime, precision)
+        except torch.OutOfMemoryError as error:
+            why = f"its memory has no room for {where}"
+            raise ConfigError("--device", why, f"Free some of it, or use {_ON_CPU}.") from error
         self.engine = ready.engine
         self.vocabulary = ready.vocabulary
         self._where = ready.where
@@ -201,9 +208,11 @@ class Captioner:
                     outcomes.update(zip(seen.positions, captions, strict=True))
                 for position in sorted(outcomes):
                     yield outcomes[position]
-        except torch.OutOfMemoryError as error:
+        except RuntimeError as error:
+            if not _out_of_memory(error):
+                raise
             why = f"{batch} pictures at once do not fit the memory of {device}"
-            raise ConfigError("--batch", why, "Lower it, or use --device cpu.") from error
+            raise ConfigError("--batch", why, _TOO_MANY) from error
 
     def _say(self, pixels: Tensor, asked: Asked) -> Sequence[Caption]:
         """Captions for uint8 pixels (B, P, P, 3)."""
@@ -216,6 +225,13 @@ class Captioner:
             why = "it gives no probability to any word: its weights are no numbers"
             raise CheckpointError(str(self._where), why, "Use a whole copy of the model.")
         return write(said, beams, self.vocabulary, asked)
+
+
+def _out_of_memory(error: BaseException | None) -> bool:
+    """Whether the GPU was too small: then recording a graph ends in another error about that."""
+    while error is not None and not isinstance(error, torch.OutOfMemoryError):
+        error = error.__cause__ or error.__context__
+    return error is not None
 
 
 def _as_several(pictures: Picture | Iterable[Picture]) -> Iterable[Picture]:

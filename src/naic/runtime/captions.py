@@ -49,12 +49,15 @@ class Caption:
     Attributes:
         text: the sentence without its period.
         words: its words, one for each agent before the one that said the period.
+        confidence: the probability of the whole sentence: of all its words and of its end. Of one
+            that `max_words` cut, of what the agents said up to the limit.
         alternatives: sentences that it could have said, if they were asked for: first the caption
             itself, then the others, the likeliest first.
     """
 
     text: str
     words: tuple[Word, ...]
+    confidence: float
     alternatives: tuple[Alternative, ...] = ()
 
 
@@ -128,7 +131,8 @@ class _Writer:
         words = tuple(self._word(place) for place in range(len(kept)))
         spoken = sum(own[0] for own in self._log_probs[: end + 1])
         itself = Alternative(text, math.exp(spoken))
-        return Caption(text, words, tuple(self._alternatives(itself)) if self._wanted else ())
+        others = tuple(self._alternatives(itself)) if self._wanted else ()
+        return Caption(text, words, itself.confidence, others)
 
     def _word(self, place: int) -> Word:
         pairs = tuple(

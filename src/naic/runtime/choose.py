@@ -37,6 +37,7 @@ RUNTIMES = ("auto", "eager", "compile", "graph", "onnx")
 PRECISIONS = ("auto", "float32", "bfloat16", "int8")
 ONNX = ".onnx"
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
+_PICTURES = 'A picture is given to the model: naic caption photo.jpg; Captioner()("photo.jpg").'
 _EXPORT = "Make one: naic export MODEL --out DIR"
 
 
@@ -69,7 +70,7 @@ def make_ready(model: str | Path, device: str, runtime: str, precision: str) -> 
     """Load a model and choose its engine; "auto" leaves the choice.
 
     On a GPU that is a CUDA graph in bfloat16; on a CPU eager float32; an exported file is for ONNX
-    Runtime alone.
+    Runtime alone, on a GPU if it is built for one.
 
     Raises:
         ConfigError: there is no such device, runtime or precision, or they do not go together.
@@ -81,7 +82,7 @@ def make_ready(model: str | Path, device: str, runtime: str, precision: str) -> 
     where = find_model(model)
     exported = exported_file(where)
     if exported is not None:
-        return _exported(exported, chosen, runtime, precision)
+        return _exported(exported, chosen, runtime, precision, may_move=device == "auto")
     _check(runtime, precision, chosen)
     loaded = load_whole(where)
     if runtime == "auto":
@@ -101,9 +102,12 @@ def find_model(model: str | Path) -> Path:
     """The folder or file that is meant; a name "owner/name" that is none is looked for on the hub.
 
     Raises:
-        CheckpointError: it is neither here nor there.
+        CheckpointError: it is neither here nor there, or a file that is no graph.
     """
     path = Path(model)
+    if path.is_file() and path.suffix != ONNX:
+        why = f"is no model: that is a folder with {WEIGHTS}, or a {ONNX} file of naic export"
+        raise CheckpointError(str(model), why, _PICTURES)
     if path.exists():
         return path
     if not _HUB_ID.fullmatch(str(model)):
@@ -171,13 +175,21 @@ def _backbone(folder: Path, settings: ModelSettings, pixels: int) -> nn.Module:
     return found.module
 
 
-def _exported(path: Path, device: torch.device, runtime: str, precision: str) -> Ready:
-    """An exported graph: it has its precision, and one engine that can run it."""
+def _exported(
+    path: Path, device: torch.device, runtime: str, precision: str, *, may_move: bool
+) -> Ready:
+    """An exported graph: it has its precision, and one engine that can run it.
+
+    ONNX Runtime as most have it is built for CPUs; with `may_move` it runs there, whatever PyTorch
+    could use.
+    """
     if runtime not in ("auto", "onnx"):
         why = f"{path.name} is an exported graph, which {runtime} cannot run"
         raise ConfigError("runtime", why, "Leave it out, or name the model it was made from.")
-    from naic.runtime.onnx_engine import OnnxEngine  # ONNX Runtime is an extra
+    from naic.runtime.onnx_engine import OnnxEngine, can_use  # ONNX Runtime is an extra
 
+    if may_move and not can_use(device):
+        device = torch.device("cpu")
     engine = OnnxEngine(path, device)
     if precision not in ("auto", engine.precision):
         why = f"{path.name} is {engine.precision}, not {precision}"

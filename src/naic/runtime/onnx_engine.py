@@ -86,15 +86,30 @@ class OnnxEngine:
         return None
 
 
-def _session(path: Path, device: torch.device) -> Any:  # noqa: ANN401 - it ships no types
+def can_use(device: torch.device) -> bool:
+    """Whether the ONNX Runtime that is installed is built for this device.
+
+    Raises:
+        MissingExtraError: none is installed.
+    """
+    built_for = _onnxruntime().get_available_providers()
+    return device.type != "cuda" or "CUDAExecutionProvider" in built_for
+
+
+def _onnxruntime() -> Any:  # noqa: ANN401 - it ships no types
     try:
         import onnxruntime  # type: ignore[import-untyped]
     except ImportError as error:
         hint = "Run: pip install 'naic[onnx]'"
         raise MissingExtraError("onnxruntime", f"is not installed ({error})", hint) from error
+    return onnxruntime
+
+
+def _session(path: Path, device: torch.device) -> Any:  # noqa: ANN401 - as above
+    onnxruntime = _onnxruntime()
     providers: list[Any] = ["CPUExecutionProvider"]
     if device.type == "cuda":
-        if "CUDAExecutionProvider" not in onnxruntime.get_available_providers():
+        if not can_use(device):
             why = f"this ONNX Runtime is built for CPUs, and cannot use {device}"
             hint = "Use --device cpu, or install onnxruntime-gpu in its place."
             raise ConfigError("--device", why, hint)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from naic.data.folders import printable, walk
+from naic.data.readers.entries import without_suffix
 from naic.data.readers.files import what_is
 from naic.data.records import Problem
 from naic.errors import ConfigError
@@ -17,6 +18,7 @@ _PICTURES = IMAGE_SUFFIXES | UNSUPPORTED_SUFFIXES  # the latter fail by name whe
 _SUFFIXES = f"Pictures are known by their suffix: {', '.join(sorted(IMAGE_SUFFIXES))}."
 _MAGIC = frozenset("*?[")
 _ANY_DEPTH = "**"
+_ADDRESSES = ("http:/", "https:/")  # a Path has one slash where two stood
 
 
 class Found(NamedTuple):
@@ -29,6 +31,20 @@ class Found(NamedTuple):
 
     path: str
     name: str
+
+
+class Findings(NamedTuple):
+    """What the paths of a command stand for.
+
+    Attributes:
+        pictures: each once.
+        problems: with the paths that give none.
+        passed_over: how many files that naic cannot open were left to the picture beside them.
+    """
+
+    pictures: list[Found]
+    problems: list[Problem]
+    passed_over: int
 
 
 class Places:
@@ -46,11 +62,12 @@ class Places:
         folder, name = os.path.split(path)
         real = self._folders.get(folder)
         if real is None:
-            real = self._folders[folder] = _real(folder)
+            real = self._folders[folder] = real_folder(folder)
         return os.path.join(real, name)  # noqa: PTH118
 
 
-def _real(folder: str) -> str:
+def real_folder(folder: str) -> str:
+    """Its absolute path without links, if it can be had."""
     try:
         return os.path.realpath(folder)
     except (OSError, ValueError):  # the current folder is gone, or it is no path
@@ -63,7 +80,7 @@ def find_pictures(
     recursive: bool = True,
     listed: Callable[[], bytes] = bytes,
     null: bool = False,
-) -> tuple[list[Found], list[Problem]]:
+) -> Findings:
     """The pictures that these paths stand for, each once, and the paths that give none.
 
     A path that is no folder and no pattern is taken at its word: what is wrong with it shows when
@@ -71,20 +88,63 @@ def find_pictures(
     standard input, for the path `-`.
     """
     found: dict[str, Found] = {}
+    by_name: set[str] = set()
     problems: list[Problem] = []
     places = Places()
     for path in dict.fromkeys(paths):  # standard input can be read once only
-        if str(path) == STDIN:
-            named = read_list(listed(), null=null)
-            if not named:
-                why = "there is no name on standard input"
-                problems.append(Problem(STDIN, why, "Pipe a list of pictures into the command."))
-        else:
-            named = _matching(path, problems) if _is_pattern(path) else [path]
-        for own in named:
-            for picture in _pictures(own, problems, recursive=recursive):
-                found.setdefault(places.key(picture.path), picture)
-    return list(found.values()), problems
+        pattern = _is_pattern(path)
+        for own in _named(path, problems, listed, null=null):
+            if _is_address(own):
+                problems.append(_not_fetched(own))
+                continue
+            folder = what_is(own) == "folder"
+            for picture in _pictures(own, folder, problems, recursive=recursive):
+                key = places.key(picture.path)
+                found.setdefault(key, picture)
+                if not folder and not pattern:
+                    by_name.add(key)
+    over = _passed_over(found, by_name)
+    return Findings([own for key, own in found.items() if key not in over], problems, len(over))
+
+
+def _named(
+    path: Path, problems: list[Problem], listed: Callable[[], bytes], *, null: bool
+) -> Sequence[Path]:
+    """The path itself, those that it fits as a pattern, or those on standard input."""
+    if str(path) == STDIN:
+        names = read_list(listed(), null=null)
+        if not names:
+            why = "there is no name on standard input"
+            problems.append(Problem(STDIN, why, "Pipe a list of pictures into the command."))
+        return names
+    return _matching(path, problems) if _is_pattern(path) else [path]
+
+
+def _passed_over(found: dict[str, Found], by_name: set[str]) -> set[str]:
+    """Files that naic cannot open, and that lie beside a picture of the same name that it can.
+
+    Cameras write DSC1.CR2 and DSC1.jpg of one photo: a folder of such pairs is all captioned. What
+    was named itself is not passed over in silence.
+    """
+    closed = {key for key in found if key not in by_name and cannot_open(key)}
+    if not closed:
+        return closed
+    able = {without_suffix(key) for key in found if not cannot_open(key)}
+    return {key for key in closed if without_suffix(key) in able}
+
+
+def cannot_open(path: str) -> bool:
+    """Whether the picture is, by its name, one that naic does not open."""
+    return os.path.splitext(path)[1].lower() in UNSUPPORTED_SUFFIXES  # noqa: PTH122
+
+
+def _is_address(path: Path) -> bool:
+    return str(path).startswith(_ADDRESSES) and not os.path.lexists(path)
+
+
+def _not_fetched(path: Path) -> Problem:
+    where = printable(str(path).replace(":/", "://", 1))
+    return Problem(where, "naic fetches nothing", "Download it, and name the file.")
 
 
 def read_list(data: bytes, *, null: bool) -> list[Path]:
@@ -100,8 +160,8 @@ def read_list(data: bytes, *, null: bool) -> list[Path]:
     return [Path(os.fsdecode(name)) for name in names if name]
 
 
-def _pictures(path: Path, problems: list[Problem], *, recursive: bool) -> list[Found]:
-    if what_is(path) != "folder":
+def _pictures(path: Path, folder: bool, problems: list[Problem], *, recursive: bool) -> list[Found]:
+    if not folder:
         return [Found(str(path), path.name)]
     before = len(problems)
     found = _in_folder(str(path), problems, recursive=recursive)
@@ -135,7 +195,9 @@ def _is_picture(name: str) -> bool:
 
 def _is_pattern(path: Path) -> bool:
     """Whether a path has wildcards, and no file has just this name: `photo[1].jpg` is one."""
-    return not _MAGIC.isdisjoint(str(path)) and not os.path.lexists(path)
+    if _MAGIC.isdisjoint(str(path)) or _is_address(path):  # which may have a question mark
+        return False
+    return not os.path.lexists(path)
 
 
 def _matching(pattern: Path, problems: list[Problem]) -> list[Path]:

@@ -1,12 +1,12 @@
 """An output file that is made over hours: a journal beside it until it is whole.
 
 `captions.jsonl` is written as `captions.jsonl.part`: what the run is, then a line for each picture.
-After a kill the same command reads it and goes on. At the end the file is made from it under a
-third name and renamed, so a reader sees the old file or the whole new one.
+After a kill the same command reads it and goes on, with the pictures that are there by then. At the
+end the file is made from it under a third name and renamed, so a reader sees the old file or the
+whole new one.
 """
 
 import contextlib
-import fcntl
 import hashlib
 import json
 import os
@@ -15,15 +15,16 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from io import FileIO
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, NamedTuple
 
 from naic.data.folders import printable
-from naic.data.readers.files import what_is
 from naic.data.records import Problem
-from naic.errors import ConfigError, StoreError, WriteError
+from naic.errors import ConfigError, WriteError
 from naic.files import TEMPORARY_SUFFIX, sync_folder, writing
+from naic.tasks.caption_lock import Warn, hold_file
 
-_MAGIC = b'{"naic caption journal": 1, '
+_MAGIC = b'{"naic caption journal": 2, '
+_NOWHERE = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,14 +32,20 @@ class Start:
     """What a run found when it first began, and must find again after a kill.
 
     Attributes:
-        skipped: positions of the pictures that are not captioned: they have captions already.
         held: the rows of the file that was there, if they are kept.
         digest: of the file that was there; None if there was none.
     """
 
-    skipped: Sequence[int] = ()
     held: Sequence[str] = ()
     digest: str | None = None
+
+
+class _Line(NamedTuple):
+    """Where a line ends, which wanted picture it is of, if any, and what is wrong with that."""
+
+    end: int
+    number: int
+    problem: Problem | None
 
 
 class Journal:
@@ -46,8 +53,8 @@ class Journal:
 
     Attributes:
         start: what the run found when it began.
-        rows: how many captions are in it.
-        problems: the pictures that have none, with the reason.
+        rows: how many captions of wanted pictures are in it.
+        problems: the wanted pictures that have none, with the reason.
         fresh: it was begun just now.
     """
 
@@ -59,34 +66,55 @@ class Journal:
         self.rows = 0
         self.problems: list[Problem] = []
         self.fresh = False
+        self._wanted: Sequence[str] = ()
+        self._lines = self._size = 0
+        self._places = array("q")  # of the line of each wanted picture
 
-    @property
-    def done(self) -> int:
-        """How many pictures need no more work."""
-        return self.rows + len(self.problems)
-
-    def read(self, plan: dict[str, Any], begin: Callable[[], Start], batch: int) -> None:
-        """Take up the journal of the run `plan`, or begin it.
-
-        Whole batches are taken up: in others the sums of the network could differ in their last
-        bits. `plan["pictures"]` is their number.
-        """
+    def read(self, plan: dict[str, Any], begin: Callable[[], Start]) -> None:
+        """Take up the journal of the run `plan`, or begin it."""
         with writing(self.part), self.part.open("rb") as reader:
             header = reader.readline()
-            if not header.endswith(b"\n") and _begins_alike(header):
-                self.fresh = True  # new, or killed at its very first line
-                self.start = begin()
-                self._begin({"plan": plan, "start": asdict(self.start)})
-                return
-            begun, self.start = self._parse(header)
-            self._refuse_other(begun, plan)
-            self._take_up(reader, plan["pictures"] - len(self.start.skipped), batch)
+        if not header.endswith(b"\n") and _begins_alike(header):
+            self.fresh = True  # new, or killed at its very first line
+            self.start = begin()
+            self._begin({"plan": plan, "start": asdict(self.start)})
+            return
+        begun, self.start = self._parse(header)
+        self._refuse_other(begun, plan)
+        self._size = len(header)
 
-    def add(self, outcome: str | Problem) -> None:
-        """Note a row, or what is wrong with the picture."""
-        value = asdict(outcome) if isinstance(outcome, Problem) else outcome
-        self._write(json.dumps([self.done, value]).encode() + b"\n")
-        self._count(outcome)
+    def take_up(self, wanted: Sequence[str], batch: int) -> list[int]:
+        """Read what is known of the pictures with these paths; which of them are to be captioned.
+
+        The list may have changed since: lines of pictures that were deleted are not used. Whole
+        batches are taken up: in others the sums of the network could differ in their last bits.
+
+        Raises:
+            ConfigError: captions of pictures that are there, but not wanted, would be lost.
+        """
+        self._wanted = wanted
+        self._places = array("q", [_NOWHERE]) * len(wanted)
+        lines = self._whole_lines({path: number for number, path in enumerate(wanted)})
+        if len({line.number for line in lines} - {_NOWHERE}) < len(wanted):
+            del lines[len(lines) - len(lines) % batch :]
+        for line in lines:
+            if line.number != _NOWHERE:
+                self._note(line.number, self._size, line.problem)
+            self._size = line.end
+        self._lines = len(lines)
+        with writing(self.part):
+            self._file.truncate(self._size)
+        return [number for number, place in enumerate(self._places) if place == _NOWHERE]
+
+    def add(self, number: int, outcome: str | Problem) -> None:
+        """Note the row of the wanted picture of this number, or what is wrong with it."""
+        problem = outcome if isinstance(outcome, Problem) else None
+        value = asdict(problem) if problem else outcome
+        line = json.dumps([self._lines, self._wanted[number], value]).encode() + b"\n"
+        begin = self._size
+        self._write(line)
+        self._lines += 1
+        self._note(number, begin, problem)
 
     def finish(
         self,
@@ -108,7 +136,7 @@ class Journal:
                 else:
                     yield row
 
-        temporary = self.target.with_name(f"{self.target.name}.whole{TEMPORARY_SUFFIX}")
+        temporary = _whole(self.target)
         digest = hashlib.sha256()
         with writing(self.target):
             try:
@@ -142,7 +170,7 @@ class Journal:
             self.part.unlink()
 
     def _begin(self, content: dict[str, Any]) -> None:
-        text = json.dumps({"naic caption journal": 1, **content}).encode()
+        text = json.dumps({"naic caption journal": 2, **content}).encode()
         assert text.startswith(_MAGIC)
         with writing(self.part):
             self._file.truncate(0)
@@ -154,6 +182,7 @@ class Journal:
         with writing(self.part):
             while rest:
                 rest = rest[self._file.write(rest) :]
+        self._size += len(data)
 
     def _parse(self, header: bytes) -> tuple[dict[str, Any], Start]:
         try:
@@ -170,56 +199,71 @@ class Journal:
             hint = "Give that command again, or delete the file to begin anew."
             raise ConfigError(printable(str(self.part)), why, hint)
 
-    def _take_up(self, reader: BinaryIO, wanted: int, batch: int) -> None:
-        """Read the lines that are whole, and cut off the rest."""
-        ends = array("Q", [reader.tell()])
-        outcomes: list[str | Problem] = []
-        for line in reader:
-            outcome = _outcome(line, len(outcomes))
-            if outcome is None or len(outcomes) == wanted:
-                break
-            outcomes.append(outcome if isinstance(outcome, Problem) else "")
-            ends.append(ends[-1] + len(line))
-        keep = len(outcomes)
-        if keep < wanted:
-            keep -= keep % batch
-        for outcome in outcomes[:keep]:
-            self._count(outcome)
-        self._file.truncate(ends[keep])
+    def _whole_lines(self, numbers: dict[str, int]) -> list[_Line]:
+        """Those before the first that a kill or a power cut left torn."""
+        found: list[_Line] = []
+        end = self._size
+        with writing(self.part), self.part.open("rb") as reader:
+            reader.seek(end)
+            for data in reader:
+                parsed = _read_line(data, len(found))
+                if parsed is None:
+                    break
+                path, problem = parsed
+                if path not in numbers and not problem:
+                    self._refuse_lost(path)
+                end += len(data)
+                found.append(_Line(end, numbers.get(path, _NOWHERE), problem))
+        return found
 
-    def _count(self, outcome: str | Problem) -> None:
-        if isinstance(outcome, Problem):
-            self.problems.append(outcome)
+    def _refuse_lost(self, path: str) -> None:
+        """The caption of a picture that was deleted is no loss; others are of another command.
+
+        So they are if the folder is gone: its disk may not be mounted.
+        """
+        if os.path.lexists(path) or not Path(path).parent.is_dir():
+            why = f"it has a caption of {printable(path)}, which this command does not name"
+            hint = "Give the command that began it, or delete the file to begin anew."
+            raise ConfigError(printable(str(self.part)), why, hint)
+
+    def _note(self, number: int, place: int, problem: Problem | None) -> None:
+        self._places[number] = place
+        if problem:
+            self.problems.append(problem)
         else:
             self.rows += 1
 
     def _own_rows(self) -> Iterator[str]:
-        """From the disk: there may be millions."""
+        """In the order of the wanted pictures; from the disk, as there may be millions."""
         with self.part.open("rb") as file:
-            file.readline()
-            for line in file:
-                row = json.loads(line)[1]
-                if isinstance(row, str):
-                    yield row
+            for place in self._places:
+                if place != _NOWHERE:
+                    file.seek(place)
+                    row = json.loads(file.readline())[-1]
+                    if isinstance(row, str):
+                        yield row
 
 
 @contextlib.contextmanager
 def journal(
-    out: Path, plan: dict[str, Any], begin: Callable[[], Start], batch: int
+    out: Path, plan: dict[str, Any], begin: Callable[[], Start], warn: Warn
 ) -> Iterator[Journal]:
     """The journal of the output file `out`; a second run into it is refused.
 
     A link is followed: the file that it leads to is made, and the link stays. If the run fails
-    before anything is in the journal, none is left.
+    before anything is in the journal, none is left. `warn` hears of a disk that has no locks, where
+    a second run cannot be noticed.
     """
     target = Path(os.path.realpath(out))
-    with _hold(_part(target), printable(str(out))) as file:
+    with writing(out), contextlib.suppress(FileNotFoundError):
+        _whole(target).lstat()  # a name too long for it is told of now, not in the end
+    with hold_file(_part(target), printable(str(out)), warn) as file:
         made = Journal(target, file)
         try:
-            made.read(plan, begin, batch)
+            made.read(plan, begin)
             yield made
         except BaseException:  # Ctrl-C too
-            if made.fresh and not made.done:
+            if made.fresh and not made.rows and not made.problems:
                 made.discard()
             raise
 
@@ -237,49 +281,20 @@ def _part(target: Path) -> Path:
     return target.with_name(target.name + TEMPORARY_SUFFIX)
 
 
-def _outcome(line: bytes, number: int) -> str | Problem | None:
-    """What a line of the journal says; None of a line that a kill or a power cut left torn."""
+def _whole(target: Path) -> Path:
+    return target.with_name(f"{target.name}.whole{TEMPORARY_SUFFIX}")
+
+
+def _read_line(data: bytes, number: int) -> tuple[str, Problem | None] | None:
+    """The picture that a line is of, and what is wrong with it; None: the line is not whole."""
     try:
-        position, value = json.loads(line)
-        if position != number or not line.endswith(b"\n"):
-            return None
-        return value if isinstance(value, str) else Problem(**value)
+        position, path, value = json.loads(data)
+        problem = None if isinstance(value, str) else Problem(**value)
     except (ValueError, TypeError):
         return None
+    whole = position == number and isinstance(path, str) and data.endswith(b"\n")
+    return (path, problem) if whole else None
 
 
 def _begins_alike(header: bytes) -> bool:
     return header.startswith(_MAGIC) or _MAGIC.startswith(header)
-
-
-def _hold(part: Path, name: str) -> FileIO:
-    """The open journal, locked; the kernel drops the lock when the process dies, however it dies.
-
-    Its last holder may have finished and removed it between our opening and our locking: then what
-    we hold has no name any more, and we begin again.
-    """
-    while True:
-        if what_is(part) not in ("file", "missing"):
-            raise WriteError(printable(str(part)), "it is no regular file", "Move it away.")
-        with writing(part):
-            flags = os.O_RDWR | os.O_CREAT | os.O_APPEND
-            file = FileIO(os.open(part, flags, 0o666), "r+")
-        try:
-            _lock(file, name)
-            if part.exists() and os.path.samestat(os.fstat(file.fileno()), part.stat()):
-                return file
-        except BaseException:
-            file.close()
-            raise
-        file.close()
-
-
-def _lock(file: FileIO, name: str) -> None:
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        why = "another run is writing to it"
-        raise StoreError(name, why, "Wait for it to end, or choose another --out.") from None
-    except OSError as error:
-        why = f"it cannot be locked against other runs ({error.strerror})"
-        raise StoreError(name, why, "Choose an --out on a disk of this machine.") from error

@@ -2,11 +2,12 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 from tyro.conf import Positional, arg
 from tyro.constructors import PrimitiveConstructorSpec
 
+from naic.data.folders import printable
 from naic.errors import ConfigError
 
 STDIN = "-"  # as a path: a list of names on standard input
@@ -16,6 +17,14 @@ MOST_AT_ONCE = 4096  # as the captioner has it, which is not imported for this: 
 Format = Literal["text", "json", "jsonl", "csv", "txt", "coco"]
 Existing = Literal["skip", "overwrite", "append"]
 Runtime = Literal["auto", "eager", "compile", "graph", "onnx"]
+
+# What the end of an --out says of its format; any other says nothing.
+_SUFFIXES: dict[str, tuple[Format, ...]] = {
+    ".json": ("json", "coco"),
+    ".jsonl": ("jsonl",),
+    ".csv": ("csv",),
+}
+_OTHER_NAME = "Leave --format away, or name another file."
 
 
 def _word(option: str) -> PrimitiveConstructorSpec[Path]:
@@ -39,6 +48,11 @@ def _word(option: str) -> PrimitiveConstructorSpec[Path]:
     )
 
 
+def _choices(kind: object) -> str:
+    """How the help shows them; by itself it would name None among them."""
+    return f"{{{','.join(get_args(kind))}}}"
+
+
 _Picture = Annotated[Path, _word("PATH")]
 _Model = Annotated[Path, _word("--model")]
 _Out = Annotated[Path, _word("--out")]
@@ -54,7 +68,8 @@ class CaptionOptions:
         model: A model folder, a file or folder of `naic export`, or an owner/name of the hub; by
             default the model inside naic.
         format: text, a line for each picture; json, one array; jsonl, an object a line; csv; txt,
-            a file photo.txt beside each photo.jpg; coco, what COCO's evaluation server takes.
+            a file photo.txt beside each photo.jpg; coco, what COCO's evaluation server takes. By
+            default what --out ends in, .json, .jsonl or .csv, and text otherwise.
         out: The file for the captions, which are printed by default; of --format txt a folder that
             takes the files, in folders as the pictures are.
         existing: What to do where captions are already. skip: caption only the pictures that have
@@ -65,7 +80,7 @@ class CaptionOptions:
         prefix: Text to put before each caption.
         suffix: Text to put after each caption.
         alternatives: Give the likeliest N sentences; the first is the caption itself.
-        confidence: Show the probability that the model gave to each word.
+        confidence: Show the probability that the model gave to the caption, and to each word.
         max_words: Cut longer captions, at a word that can end a sentence.
         device: auto, cpu, cuda or cuda:N.
         runtime: How the model is run; auto takes the fastest that says the same.
@@ -74,9 +89,11 @@ class CaptionOptions:
 
     paths: Annotated[Positional[tuple[_Picture, ...]], arg(metavar="PATH ...")]
     model: Annotated[_Model | None, arg(metavar="MODEL")] = None
-    format: Format = "text"
+    format: Annotated[
+        Format | None, arg(metavar=_choices(Format), help_behavior_hint="(default: by --out)")
+    ] = None
     out: Annotated[_Out | None, arg(metavar="PATH")] = None
-    existing: Existing | None = None
+    existing: Annotated[Existing | None, arg(metavar=_choices(Existing))] = None
     recursive: bool = True
     null: bool = False
     prefix: str = ""
@@ -89,9 +106,20 @@ class CaptionOptions:
     batch: int = 16
 
     @property
+    def kind(self) -> Format:
+        """The format: the one that was asked for, or that the name of the output tells."""
+        if self.format is not None:
+            return self.format
+        return _SUFFIXES.get(self._suffix, ("text",))[0]
+
+    @property
     def prints(self) -> bool:
         """Whether the captions go to standard output."""
-        return self.out is None and self.format != "txt"
+        return self.out is None and self.kind != "txt"
+
+    @property
+    def _suffix(self) -> str:
+        return self.out.suffix.lower() if self.out else ""
 
     def check(self) -> None:
         """Refuse what cannot be, before anything is read."""
@@ -124,15 +152,22 @@ class CaptionOptions:
         """Refuse options that the format has no place for, rather than forget them."""
         if self.out == Path(STDIN):
             raise ConfigError("--out", f"{STDIN} is no file", "Leave --out away to print.")
+        if self.kind == "txt" and self._suffix in (".txt", *_SUFFIXES):
+            why = f"--format txt makes a folder of texts, and {self._suffix} is the end of a file"
+            hint = "For one file leave --format away; for the texts name a folder."
+            raise ConfigError(f"--out {printable(str(self.out))}", why, hint)
+        if self.kind not in _SUFFIXES.get(self._suffix, (self.kind,)):
+            why = f"its name says {self._suffix[1:]}, and --format {self.kind} was asked for"
+            raise ConfigError(f"--out {printable(str(self.out))}", why, _OTHER_NAME)
         if self.existing and self.prints:
             why = "it is about files, and the captions are printed"
             raise ConfigError("--existing", why, "Name a file with --out, or use --format txt.")
-        if self.existing == "skip" and self.format == "text":
+        if self.existing == "skip" and self.kind == "text":
             why = "lines of text do not tell for sure which pictures they are of"
             raise ConfigError("--existing skip", why, "Use --format jsonl or csv.")
-        if self.confidence and self.format in ("txt", "coco"):
-            why = f"--format {self.format} has no place for it"
+        if self.confidence and self.kind in ("txt", "coco"):
+            why = f"--format {self.kind} has no place for it"
             raise ConfigError("--confidence", why, "Use --format jsonl or csv.")
-        if self.alternatives and self.format == "coco":
+        if self.alternatives and self.kind == "coco":
             why = "COCO's format has one caption for an image"
             raise ConfigError("--alternatives", why, "Use --format jsonl or csv.")

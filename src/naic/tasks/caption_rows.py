@@ -32,10 +32,11 @@ class Rows:
 
     def __init__(self, options: CaptionOptions) -> None:
         self._options = options
+        self._kind = options.kind
 
     def row(self, path: str, said: "Caption") -> str:
         """The row of one picture, without what ends it."""
-        match self._options.format:
+        match self._kind:
             case "json" | "jsonl":
                 return json.dumps(self._object(path, said))  # in ASCII: any name, on any terminal
             case "coco":
@@ -49,8 +50,8 @@ class Rows:
 
     def whole(self, rows: Iterable[str]) -> Iterator[str]:
         """The rows with what stands before, between and after them; each as soon as it comes."""
-        if self._options.format not in _ARRAYS:
-            if self._options.format == "csv":
+        if self._kind not in _ARRAYS:
+            if self._kind == "csv":
                 yield f"{self._columns()}\n"
             for row in rows:
                 yield f"{row}\n"
@@ -63,7 +64,7 @@ class Rows:
 
     def key(self, path: str) -> str:
         """What a picture is known by in an output that is there."""
-        match self._options.format:
+        match self._kind:
             case "csv":
                 return _path_cell(path)
             case "coco":
@@ -77,15 +78,15 @@ class Rows:
         Raises:
             DataError: it is of another format, or has other columns.
         """
-        if self._options.format == "text":
+        if self._kind == "text":
             _refuse_tables(text, name)
-        if self._options.format in _ARRAYS:
+        if self._kind in _ARRAYS:
             held = [json.dumps(entry) for entry in _entries(text, name)]
         else:
-            if self._options.format == "csv":
+            if self._kind == "csv":
                 text = self._without_columns(text, name)
             held = [text.removesuffix("\n").removesuffix("\r")] if text.strip() else []
-        if self._options.format != "text":
+        if self._kind != "text":
             self.keys(held, name)  # rows of another kind have none
         return held
 
@@ -94,7 +95,7 @@ class Rows:
 
         So a command that appends can be given again after its end, and nothing comes twice.
         """
-        match self._options.format:
+        match self._kind:
             case "json" | "coco":
                 return frozenset(held).__contains__
             case "csv":
@@ -105,7 +106,7 @@ class Rows:
 
     def keys(self, held: Iterable[str], name: str) -> set[str]:
         """The keys of the pictures that the rows of `held` are of."""
-        match self._options.format:
+        match self._kind:
             case "csv":
                 try:
                     return {row[0] for own in held for row in _csv_rows(own) if row}
@@ -115,7 +116,7 @@ class Rows:
                 lines = [line for own in held for line in own.split("\n") if line.strip()]
             case _:
                 lines = list(held)
-        key = "image_id" if self._options.format == "coco" else "path"
+        key = "image_id" if self._kind == "coco" else "path"
         keys = set()
         for number, line in enumerate(lines, 1):
             row = parse_json(line, f"{name}, row {number}")
@@ -135,36 +136,38 @@ class Rows:
         text = said.text
         if self._options.confidence:
             text = " ".join(f"{word.text} ({word.confidence:.0%})" for word in said.words)
+        sure = f", {said.confidence:.1%} in all" if self._options.confidence else ""
         others = [
             f"    {self._around(other.text)} ({other.confidence:.1%})"
             for other in said.alternatives[1:]
         ]
-        return "\n".join([f"{printable(path)}: {self._around(text)}", *others])
+        return "\n".join([f"{printable(path)}: {self._around(text)}{sure}", *others])
 
     def _object(self, path: str, said: "Caption") -> dict[str, Any]:
         made: dict[str, Any] = {"path": path, "caption": self._around(said.text)}
         if self._options.confidence:
+            made["confidence"] = _short(said.confidence)
             made["words"] = [
                 {"word": word.text, "confidence": round(word.confidence, DIGITS)}
                 for word in said.words
             ]
         if self._options.alternatives:
-            # Of a whole sentence it may be small: so many digits that count.
             made["alternatives"] = [
-                {"caption": self._around(o.text), "confidence": float(f"{o.confidence:.{DIGITS}g}")}
-                for o in said.alternatives
+                {"caption": self._around(other.text), "confidence": _short(other.confidence)}
+                for other in said.alternatives
             ]
         return made
 
     def _columns(self) -> str:
         others = [f"alternative_{n}" for n in range(2, self._options.alternatives + 1)]
-        return ",".join(["path", "caption", *["words"] * self._options.confidence, *others])
+        sure = ["confidence", "words"] if self._options.confidence else []
+        return ",".join(["path", "caption", *sure, *others])
 
     def _cells(self, path: str, said: "Caption") -> str:
         cells = [_path_cell(path), _text_cell(self._around(said.text))]
         if self._options.confidence:
             words = [f"{word.text} ({word.confidence:.{DIGITS}f})" for word in said.words]
-            cells.append(_text_cell(" ".join(words)))
+            cells += [f"{_short(said.confidence)}", _text_cell(" ".join(words))]
         others = [_text_cell(other) for other in self._others(said)]
         missing = max(self._options.alternatives - 1, 0) - len(others)
         line = io.StringIO()
@@ -204,6 +207,11 @@ def refuse_same_images(pictures: Iterable[Found]) -> None:
             why = f"by its name it is image {number}, and so is {printable(seen[number])}"
             raise ConfigError(printable(picture.path), why, "Caption one of the two.")
         seen[number] = picture.path
+
+
+def _short(probability: float) -> float:
+    """That of a whole sentence may be small: so many digits that count."""
+    return float(f"{probability:.{DIGITS}g}")
 
 
 class _Lines:

@@ -19,13 +19,15 @@ from naic.data.readers.entries import without_suffix
 from naic.data.readers.files import what_is
 from naic.data.records import Problem
 from naic.errors import ConfigError, WriteError
-from naic.files import locked, write_atomically, writing
-from naic.images import UNSUPPORTED_SUFFIXES
-from naic.tasks.caption_find import Found, Places
+from naic.files import sync_folder, write_atomically, writing
+from naic.tasks.caption_find import Found, Places, cannot_open
+from naic.tasks.caption_lock import Warn, hold_folder
 from naic.tasks.caption_options import Existing
 
 SUFFIX = ".txt"
 _LEFT_BEHIND = re.compile(r"(.+)\.[0-9]+-[0-9]+\.part")  # by a kill: see write_atomically
+_SHORT = ".naic-caption"  # the name of a text on its way to one too long for a temporary
+_LINK = "it is a link, and what it leads to is not written over"
 _NO_USE_GOING_ON = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
 
 
@@ -71,7 +73,7 @@ def _settle(owners: dict[str, list[Found]], out: Path | None) -> list[Problem]:
     """Leave each file one owner. A picture that naic cannot open, such as a RAW, gives way."""
     problems = []
     for name, own in owners.items():
-        able = [picture for picture in own if not _unsupported(picture)]
+        able = [picture for picture in own if not cannot_open(picture.path)]
         if len(able) > 1:
             first, second = (printable(picture.path) for picture in able[:2])
             why = f"{second} would have the same text file, {printable(sidecar(able[0], out))}"
@@ -87,19 +89,19 @@ def _settle(owners: dict[str, list[Found]], out: Path | None) -> list[Problem]:
     return problems
 
 
-def _unsupported(picture: Found) -> bool:
-    return os.path.splitext(picture.path)[1].lower() in UNSUPPORTED_SUFFIXES  # noqa: PTH122
-
-
 class Sidecars:
     """Writes the text files of one run, and keeps other runs away from where it writes.
 
     With an output folder that is held for the whole run; beside the pictures, the folder that is
-    written to at the time.
+    written to at the time. `warn` hears once of a disk that has no locks.
     """
 
-    def __init__(self, out: Path | None, existing: Existing, todo: Iterable[Found]) -> None:
+    def __init__(
+        self, out: Path | None, existing: Existing, todo: Iterable[Found], warn: Warn
+    ) -> None:
         self._out = out
+        self._warn = warn
+        self._held = True
         self._append = existing == "append"
         self._own = {sidecar(picture, out) for picture in todo}
         self._lock = contextlib.ExitStack()
@@ -110,7 +112,7 @@ class Sidecars:
         if self._out is not None:
             with writing(self._out):
                 self._out.mkdir(parents=True, exist_ok=True)
-            self._lock.enter_context(locked(self._out))
+            self._hold(self._out)
         return self
 
     def __exit__(
@@ -132,11 +134,14 @@ class Sidecars:
         try:
             self._enter(path.parent)
             with writing(path):
+                if path.is_symlink():
+                    hint = "Delete the link to have a text there."
+                    return Problem(printable(str(path)), _LINK, hint)
                 # What is no file is refused below; to read a pipe might never end.
                 before = path.read_bytes() if self._append and what_is(path) == "file" else b""
             data = _added(before, text.encode())
             if data != before:
-                write_atomically(path, data)
+                _write(path, data)
         except WriteError as error:
             if isinstance(error.__cause__, OSError) and error.__cause__.errno in _NO_USE_GOING_ON:
                 raise
@@ -150,23 +155,51 @@ class Sidecars:
         self._folder = None
         if self._out is None:
             self._lock.close()
-            self._lock.enter_context(locked(folder))
+            self._hold(folder)
         else:
             with writing(folder):
                 folder.mkdir(parents=True, exist_ok=True)
         self._folder = folder
-        if folder not in self._swept:
+        if self._held and folder not in self._swept:  # what others write now is not ours to delete
             self._swept.add(folder)
             self._sweep(folder)
+
+    def _hold(self, folder: Path) -> None:
+        """Keep others away from the folder."""
+
+        def warn(problem: Problem) -> None:
+            if self._held:  # the first that has no locks
+                self._warn(problem)
+
+        self._held = self._lock.enter_context(hold_folder(folder, warn)) and self._held
 
     def _sweep(self, folder: Path) -> None:
         """Delete what a killed run left half-written of the files that this one is to write."""
         with writing(folder), os.scandir(folder) as entries:
-            left = [found for entry in entries if (found := _LEFT_BEHIND.fullmatch(entry.name))]
-        for found in left:
-            if str(folder / found[1]) in self._own:
-                with writing(folder / found[0]):
-                    (folder / found[0]).unlink()
+            names = [entry.name for entry in entries]
+        for name in names:
+            found = _LEFT_BEHIND.fullmatch(name)
+            ours = found is not None and str(folder / found[1]) in self._own
+            if ours or name.startswith(_SHORT):
+                with writing(folder / name):
+                    (folder / name).unlink()
+
+
+def _write(path: Path, data: bytes) -> None:
+    """As `write_atomically`, which needs a longer name than the file's, with any name."""
+    try:
+        write_atomically(path, data)
+    except WriteError as error:
+        if not isinstance(error.__cause__, OSError) or error.__cause__.errno != errno.ENAMETOOLONG:
+            raise
+        short = path.with_name(f"{_SHORT}-{os.getpid()}")
+        write_atomically(short, data)
+        try:
+            with writing(path):
+                short.replace(path)
+                sync_folder(path.parent)
+        finally:
+            short.unlink(missing_ok=True)
 
 
 def _added(before: bytes, text: bytes) -> bytes:

@@ -107,7 +107,8 @@ def finetune(
     Raises:
         MissingExtraError: the packages for training are not installed.
         DataError: the captions cannot be read, or are of too few pictures.
-        ConfigError: the folder holds another run, or the model cannot be tuned.
+        ConfigError: the folder holds another run, the model cannot be tuned, or the device is not
+            there.
         StoreError: the disk has too little room.
     """
     started = time.perf_counter()
@@ -142,9 +143,11 @@ def _find(options: FinetuneOptions) -> "tuple[Path, LoadedModel, Plan]":
         if importlib.util.find_spec(package) is None:
             why = f"training needs the package {package}, which is not installed"
             raise MissingExtraError("naic finetune", why, "Run: pip install 'naic[train]'")
+    from naic.backbones.load import choose_device
     from naic.captioners.folder import load_model
     from naic.runtime.captioner import shipped_model
 
+    choose_device(options.device)  # here, where one that is not there costs nothing yet
     folder = shipped_model() if options.model is None else options.model
     loaded = load_model(folder)
     if loaded.settings.captioner != "parallel":

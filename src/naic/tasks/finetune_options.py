@@ -15,8 +15,8 @@ class FinetuneOptions:
     """Whose captions, which model, and how long; the command line fills it in.
 
     Attributes:
-        captions: A table (CSV, TSV or JSONL) with the columns image, caption and perhaps split; or
-            any other dataset that `naic prepare` reads.
+        captions: A table (CSV, TSV or JSONL) with the columns image, caption and perhaps split, or
+            as `naic caption` writes it; or any other dataset that `naic prepare` reads.
         out: The folder for the tuned model (DIR/best) and its scores; the same command goes on
             with a run that was cut off.
         images: Folders or .tar files with the pictures, when they do not lie beside CAPTIONS.

@@ -77,7 +77,10 @@ def test_bad_rows_of_a_csv(tmp_path: Path) -> None:
         ("table.csv, row 6 (line 6)", f"the image is in split 'val', but in 'train' at {first}"),
         ("table.csv, row 7 (line 7)", f"the image has the id '2', but '1' at {first}"),
         ("table.csv, row 8 (line 8)", "the id '1' was already used by table.csv, row 2"),
-        ("table.csv, row 9 (line 9)", f"the image 'gone.jpg' is not in {tmp_path}"),
+        (
+            "table.csv, row 9 (line 9)",
+            f"the image 'gone.jpg' is not in {tmp_path}, nor at that path from the working folder",
+        ),
         ("table.csv, row 10 (line 10)", "the caption is not valid Unicode"),
         ("table.csv, row 10 (line 10)", "its caption cannot be used"),
         ("table.csv, row 11 (line 11)", "line 11 cannot be split into cells"),
@@ -107,6 +110,8 @@ def test_bad_lines_of_json(tmp_path: Path) -> None:
         '{"image": "one.jpg", "caption": "\\ud800"}',
         '["one.jpg"]',
         deep,
+        '{"path": "one.jpg", "file": "one.jpg", "caption": "x"}',
+        '{"path": 7, "caption": "x"}',
     ]
     path = write(tmp_path, "\n".join(rows), "t.jsonl")
     reading, problems = read_skipping("table", path)
@@ -134,6 +139,8 @@ def test_bad_lines_of_json(tmp_path: Path) -> None:
         ("15", "the caption is not valid Unicode"),
         ("16", "it is a list where an object is expected"),
         ("17", "the JSON is nested too deeply"),
+        ("18", "'path' and 'file' may both name the image"),
+        ("19", "'path' is a number, not a path"),
     ]
 
 
@@ -147,6 +154,8 @@ def test_bad_lines_of_json(tmp_path: Path) -> None:
         ("t.csv", b"image;caption\n", "no column 'image' .columns found: 'image;caption'"),
         ("t.csv", b"image,text\n", "no column 'caption'"),
         ("t.csv", b"image,caption,Image\n", "two columns 'image'"),
+        ("t.csv", b"path,caption,File\n", "columns 'path' and 'file' may both name the image"),
+        ("t.csv", b"path,text\n", "no column 'caption'"),
         ("t.tsv", b"image,caption\n", "no column 'image'"),
         ("t.csv", "image,caption\n".encode("utf-16"), "UTF-16"),
         ("t.csv.gz", gzip.compress(b"image,caption\n", mtime=0)[:-9], "damaged or cut"),
@@ -194,3 +203,63 @@ def test_a_namesake_is_not_taken_for_a_missing_picture(tmp_path: Path) -> None:
     path = write(tmp_path / "meta", "image,caption\nval/one.jpg,a ball\n")
     with pytest.raises(DataError, match=r"'val/one\.jpg' is not in"):
         read_all("table", path, tmp_path / "photos")
+
+
+@pytest.mark.parametrize("name", ["path", "Path", "file", "filename", "FILE_NAME"])
+@pytest.mark.parametrize("delimiter", [",", "\t"])
+def test_other_names_of_the_image_column(tmp_path: Path, name: str, delimiter: str) -> None:
+    """What `naic caption` and others write; further columns are no matter."""
+    rows = [
+        [name, "caption", "confidence", "alternative_2"],
+        ["two.jpg", "two dogs", "0.5", "dogs"],
+    ]
+    text = "\n".join(delimiter.join(row) for row in rows)
+    path = write(tmp_path, text, "t.csv" if delimiter == "," else "t.tsv")
+    assert as_items(read_all("table", path)) == [Item("two", ("two dogs",))]
+
+
+def test_other_names_of_the_image_in_json(tmp_path: Path) -> None:
+    rows = [
+        '{"path": "one.jpg", "caption": "a", "confidence": 0.5, "words": [{"word": "a"}]}',
+        '{"file_name": "two.jpg", "caption": "b"}',
+        '{"image": "three.jpg", "path": "gone.jpg", "caption": "c"}',
+    ]
+    path = write(tmp_path, "\n".join(rows), "t.jsonl")
+    expected = [Item("one", ("a",)), Item("two", ("b",)), Item("three", ("c",))]
+    assert as_items(read_all("table", path)) == expected
+
+
+def test_image_wins_over_its_other_names(tmp_path: Path) -> None:
+    path = write(tmp_path, "path,image,caption,file\ngone.jpg,one.jpg,a ball,gone.jpg\n")
+    assert as_items(read_all("table", path)) == [Item("one", ("a ball",))]
+
+
+def test_paths_from_the_working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As `naic caption photos --out tables/t.csv` writes them."""
+    make_images(tmp_path / "photos")
+    (tmp_path / "tables/deep").mkdir(parents=True)
+    path = tmp_path / "tables/t.csv"
+    monkeypatch.chdir(tmp_path)
+
+    def found(image: str, *roots: Path) -> Path:
+        path.write_text(f"path,caption\n{image},a ball\n")
+        (record,) = read_all("table", Path("tables/t.csv"), *roots).records
+        assert isinstance(record.image, FileImage)
+        return record.image.path
+
+    assert found("photos/one.jpg") == tmp_path / "photos/one.jpg"
+    assert found("./photos/../photos/one.jpg") == tmp_path / "photos/one.jpg"
+    monkeypatch.chdir("photos")
+    path.write_text("path,caption\none.jpg,a ball\n")
+    (record,) = read_all("table", path).records
+    assert record.image == FileImage(tmp_path / "photos/one.jpg")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(DataError, match="is not in tables/deep"):  # --images: there or nowhere
+        found("photos/one.jpg", Path("tables/deep"))
+    # A namesake somewhere beneath the table is a guess, and so is the working folder.
+    make_images(tmp_path / "tables/deep")
+    with pytest.raises(DataError, match=r"fits 2 pictures, .*photos/one\.jpg and .*deep/one\.jpg"):
+        found("photos/one.jpg")
+    # A path that leads there from the table means that, wherever one stands.
+    make_images(tmp_path / "tables/photos")
+    assert found("photos/one.jpg") == tmp_path / "tables/photos/one.jpg"

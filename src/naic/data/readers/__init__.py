@@ -164,7 +164,7 @@ def _open(
     if reader not in ("folder", "shapes") and what_is(path) == "missing":
         raise DataError(printable(source), "there is no such file or folder", "Check the path.")
     roots: Sequence[Path] = [path.parent]
-    trusted = None
+    trusted = last = None
     match reader:
         case "karpathy":
             entries = read_karpathy(path, problems, splits)
@@ -174,6 +174,7 @@ def _open(
             entries, roots = read_flickr8k(path, problems), flickr8k_roots(path)
         case "table":
             entries, trusted = read_table(path, problems), path.parent
+            last = None if images else Path()  # `naic caption` writes paths as they were given
         case "folder":
             return read_folder(path, problems, ignored, pictures=pictures), None
         case "shapes":
@@ -181,4 +182,4 @@ def _open(
         case _:
             hint = f"Readers: {', '.join(READER_NAMES)}."
             raise ConfigError("reader", f"there is no reader {reader!r}", hint)
-    return entries, ImageFinder(images or roots, trusted=trusted) if pictures else None
+    return entries, ImageFinder(images or roots, trusted, last) if pictures else None

@@ -105,7 +105,8 @@ class Checker:
             return None
         if image is None:
             roots = ", ".join(printable(str(root)) for root in finder.roots)
-            why = f"the image {printable(entry.names[0])!r} is not in {roots}{lost}"
+            nor = "" if finder.last is None else ", nor at that path from the working folder"
+            why = f"the image {printable(entry.names[0])!r} is not in {roots}{nor}{lost}"
             hint = "Pass the folder or the uncompressed tar that holds it with --images."
             self.problems.add(entry.where, why, hint)
             return None

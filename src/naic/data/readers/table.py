@@ -3,7 +3,7 @@
 import csv
 import io
 import posixpath
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +16,8 @@ from naic.errors import DataError
 _DELIMITERS = {".csv": ",", ".tsv": "\t"}
 _JSON_LINES = (".jsonl", ".ndjson")
 _PACKED = (".gz", ".xz")
+IMAGE = "image"
+ALSO_IMAGE = ("path", "file", "filename", "file_name")  # what others call it, `naic caption` too
 
 
 @dataclass(slots=True)
@@ -114,15 +116,26 @@ def _header(cells: list[str], source: Path, delimiter: str) -> list[str]:
     found = ", ".join(repr(printable(cell[:40])) for cell in cells[:12])
     by = "commas" if delimiter == "," else "tabs"
     hint = f"The first row names the columns, by {by}: image, caption and maybe split and id."
-    for column in ("image", "caption"):
+    naming = _naming_image(columns)
+    if len(naming) > 1 and IMAGE not in columns:
+        why = f"the columns {' and '.join(map(repr, naming))} may both name the image"
+        raise DataError(printable(str(source)), why, "Call one of them image.")
+    columns = [IMAGE if column in naming else column for column in columns]
+    for column in (IMAGE, "caption"):
         if column not in columns:
             why = f"there is no column {column!r} (columns found: {found})"
             raise DataError(printable(str(source)), why, hint)
-    for column in ("image", "caption", "split", "id"):
+    for column in (IMAGE, "caption", "split", "id"):
         if columns.count(column) > 1:
             why = f"there are two columns {column!r} (columns found: {found})"
             raise DataError(printable(str(source)), why, hint)
     return columns
+
+
+def _naming_image(names: Iterable[str]) -> list[str]:
+    """Those of the names that say what the image is; beside `image` the others are no matter."""
+    names = list(names)
+    return [name for name in names if name == IMAGE] or [n for n in names if n in ALSO_IMAGE]
 
 
 def _csv_row(cells: list[str], columns: list[str], where: str, problems: Problems) -> Row | None:
@@ -131,7 +144,7 @@ def _csv_row(cells: list[str], columns: list[str], where: str, problems: Problem
         problems.add(where, why, "Put a caption that holds the separator in quotes.")
         return None
     row = dict(zip(columns, cells, strict=True))
-    image = row["image"].strip()
+    image = row[IMAGE].strip()
     if not image:
         problems.add(where, "no image is named", "Name the image, or remove the row.")
         return None
@@ -161,9 +174,15 @@ def _json_row(value: object, where: str, problems: Problems) -> Row | None:
         why = f"it is {kind(value)} where an object is expected"
         problems.add(where, why, 'Write {"image": ..., "caption": ...}.')
         return None
-    image, split, id_ = value.get("image"), value.get("split"), value.get("id")
+    naming = _naming_image(value)
+    if len(naming) > 1:
+        why = f"{' and '.join(map(repr, naming))} may both name the image"
+        problems.add(where, why, "Call one of them 'image'.")
+        return None
+    name = naming[0] if naming else IMAGE
+    image, split, id_ = value.get(name), value.get("split"), value.get("id")
     if not isinstance(image, str) or not image.strip():
-        why = f"'image' is {kind(image)}, not a path" if image else "no image is named"
+        why = f"{name!r} is {kind(image)}, not a path" if image else "no image is named"
         problems.add(where, why, "Name the image.")
         return None
     if not isinstance(split, str | None):

@@ -1,0 +1,59 @@
+import sys
+import time
+
+import pytest
+
+from naic.cli import screen
+from naic.cli.screen import progress
+
+
+class Clock:
+    """Time that passes when a test says so."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 1000.0
+        monkeypatch.setattr(time, "monotonic", lambda: self.now)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    return Clock(monkeypatch)
+
+
+def test_lines_say_how_fast_and_how_long(clock: Clock, capsys: pytest.CaptureFixture[str]) -> None:
+    assert not sys.stderr.isatty()
+    with progress("captions") as update:
+        update(100, 1100, 0)  # those before were done by an earlier run
+        clock.now += 5
+        update(110, 1100, 0)  # too soon for a line
+        clock.now += 5
+        update(300, 1100, 0)
+        clock.now += 10
+        update(302, 1100, 1)
+        clock.now += 1980
+        update(303, 1100, 1)
+        clock.now += 1
+        update(1100, 1100, 1)
+    assert capsys.readouterr().err.splitlines() == [
+        "captions: 100/1100",
+        "captions: 300/1100, 20/s, 40 s left",
+        "captions: 302/1100, 10/s, 79 s left, 1 bad",
+        "captions: 303/1100, 0.10/s, 2.2 h left, 1 bad",
+        "captions: 1100/1100, 0.50/s, 1 bad",
+    ]
+
+
+def test_a_short_run_has_no_speed(clock: Clock, capsys: pytest.CaptureFixture[str]) -> None:
+    with progress("captions") as update:
+        update(0, 2, 0)
+        clock.now += 0.5
+        update(2, 2, 0)
+    assert capsys.readouterr().err == "captions: 0/2\ncaptions: 2/2\n"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0, "0 s"), (89, "89 s"), (91, "2 min"), (5399, "90 min"), (5400, "1.5 h"), (90000, "25.0 h")],
+)
+def test_spans(seconds: float, text: str) -> None:
+    assert screen._span(seconds) == text
