@@ -1,16 +1,18 @@
-"""The runtimes of a captioner side by side: how fast against eager, and how many words differ.
+"""The runtimes of a captioner side by side: how many captions differ, CIDEr-D, and how fast.
 
-python benchmarks/runtimes.py --photos data/coco/train2017 --engines eager:float32 graph:bfloat16
+python benchmarks/runtimes.py --captions dataset_coco.json.xz --pictures train2017 \
+    --engines eager:float32 onnx:float32 onnx:int8 --out docs/results/runtimes/cpu.json
 
-An engine is RUNTIME:PRECISION for the model, or the path of an exported graph. The first one is
-what the others are measured against. All take turns in one process, so that a busy machine slows
-them alike: believe the ratios, not the milliseconds.
+An engine is RUNTIME:PRECISION; onnx is exported first. The first one is what the others are
+measured against, on the first pictures of Karpathy's `val` that are there. All take turns in one
+process, so that a busy machine slows them alike: believe the ratios, not the milliseconds.
 """
 
 import argparse
-import itertools
 import json
+import lzma
 import statistics
+import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,113 +24,142 @@ from torch import Tensor
 
 from naic.errors import NaicError
 from naic.images import open_image, square_pixels
+from naic.metrics.cider import cider
 from naic.runtime.captioner import shipped_model
-from naic.runtime.choose import make_ready
-from naic.runtime.engines import Engine
+from naic.runtime.choose import load_whole, make_ready
+from naic.runtime.engines import Engine, Said
+from naic.runtime.timing import machine
+from naic.text.tokeniser import tokenise
 from naic.text.vocabulary import PERIOD, Vocabulary
 
 WARM_UP = 3
 CAPTION_BATCH = 16
+IN_A_ROW = 5  # calls before the next engine's turn; the first wakes its threads, and is left out
 
 
 class Named(NamedTuple):
-    """An engine, what it was called, and its words."""
+    """An engine, what it was called, its words, and the size of its graph if it is a file."""
 
     name: str
     engine: Engine
     vocabulary: Vocabulary
+    size: int | None
 
 
-def load(name: str, model: Path, device: str) -> Named:
-    """RUNTIME:PRECISION, or the path of a graph."""
-    runtime, colon, precision = name.partition(":")
-    if colon:
+def load(name: str, model: Path, device: str, folder: Path) -> Named:
+    """RUNTIME:PRECISION of the model; a graph of ONNX is put in `folder`."""
+    runtime, _, precision = name.partition(":")
+    if runtime != "onnx":
         ready = make_ready(model, device, runtime, precision)
-    else:
-        ready = make_ready(Path(name), device, "onnx", "auto")
-    return Named(name, ready.engine, ready.vocabulary)
+        return Named(name, ready.engine, ready.vocabulary, None)
+    from naic.runtime.export import export_graph
+
+    path = folder / f"{precision}.onnx"
+    path.write_bytes(export_graph("model", load_whole(model), precision).graph)
+    ready = make_ready(path, device, "onnx", "auto")
+    return Named(name, ready.engine, ready.vocabulary, path.stat().st_size)
 
 
-def photos(folder: Path, count: int, pixels: int) -> Tensor:
-    """The first `count` pictures by name, as an engine takes them."""
-    found = sorted(path for path in folder.iterdir() if path.suffix.lower() in (".jpg", ".png"))
-    opened = (square_pixels(open_image(path, at_least=pixels), pixels) for path in found[:count])
-    return torch.from_numpy(np.stack(list(opened)))
+def pictures_of(
+    captions: Path, folder: Path, count: int, pixels: int
+) -> tuple[Tensor, list[list[str]]]:
+    """The first pictures of `val` that are there, ready for the model, and their references."""
+    with lzma.open(captions) as file:
+        images = json.load(file)["images"]
+    found = [(image, folder / f"{image['cocoid']:012d}.jpg") for image in images]
+    chosen = [(image, path) for image, path in found if image["split"] == "val" and path.exists()]
+    chosen = chosen[:count]
+    opened = [square_pixels(open_image(path, at_least=pixels), pixels) for _, path in chosen]
+    references = [
+        [" ".join(tokenise(sentence["raw"])) for sentence in image["sentences"]]
+        for image, _ in chosen
+    ]
+    return torch.from_numpy(np.stack(opened)), references
 
 
-def times(engines: Sequence[Named], pixels: Tensor, rounds: int) -> list[list[float]]:
-    """Seconds of each engine in each round; the engines take turns."""
-    for named, _ in itertools.product(engines, range(WARM_UP)):
-        named.engine(pixels)
-    taken: list[list[float]] = [[] for _ in engines]
-    for _ in range(rounds):
-        for own, named in zip(taken, engines, strict=True):
-            start = time.perf_counter()
-            named.engine(pixels)  # its answer is on the host, so that nothing is under way
-            own.append(time.perf_counter() - start)
-    return taken
-
-
-def sentences(named: Named, pixels: Tensor) -> list[str]:
+def say(engine: Engine, pictures: Tensor) -> Said:
     """What the engine says of each picture."""
-    said = []
-    for start in range(0, len(pixels), CAPTION_BATCH):
-        for row in named.engine(pixels[start : start + CAPTION_BATCH]).words[..., 0].tolist():
-            end = row.index(PERIOD) if PERIOD in row else len(row)
-            said.append(named.vocabulary.decode(row[:end]))
-    return said
+    begins = range(0, len(pictures), CAPTION_BATCH)
+    parts = [engine(pictures[at : at + CAPTION_BATCH]) for at in begins]
+    return Said(*(np.concatenate(values) for values in zip(*parts, strict=True)))
 
 
-def measure(
-    engines: Sequence[Named], pixels: Tensor, batches: Sequence[int], rounds: int
+def sentences(said: Said, vocabulary: Vocabulary) -> list[str]:
+    """The likeliest words up to the period."""
+    rows = said.words[..., 0].tolist()
+    ends = [row.index(PERIOD) if PERIOD in row else len(row) for row in rows]
+    return [vocabulary.decode(row[:end]) for row, end in zip(rows, ends, strict=True)]
+
+
+def compare(
+    engines: Sequence[Named], pictures: Tensor, references: list[list[str]]
 ) -> list[dict[str, Any]]:
-    """A row for each engine and batch size."""
-    first, *_ = expected = [sentences(named, pixels) for named in engines]
-    rows = []
-    for batch in batches:
-        taken = times(engines, pixels[:batch], rounds)
-        plain = statistics.median(taken[0])
-        for named, own, said in zip(engines, taken, expected, strict=True):
-            rows.append(
-                {
-                    "engine": named.name,
-                    "device": str(named.engine.device),
-                    "batch": batch,
-                    "median_ms": 1000 * statistics.median(own),
-                    "times_faster": plain / statistics.median(own),
-                    "equal": sum(map(str.__eq__, said, first)),
-                    "pictures": len(pixels),
-                }
-            )
-    return rows
+    """How much each engine's captions differ from those of the first one."""
+    said = [say(named.engine, pictures) for named in engines]
+    texts = [sentences(own, named.vocabulary) for own, named in zip(said, engines, strict=True)]
+    exact = np.exp(said[0].log_probs[..., 0])
+    return [
+        {
+            "engine": named.name,
+            "device": str(named.engine.device),
+            "bytes": named.size,
+            "equal": sum(map(str.__eq__, own, texts[0])),
+            "furthest": float(np.abs(np.exp(found.log_probs[..., 0]) - exact).max()),
+            "cider": 100 * cider(own, references).value,
+        }
+        for named, own, found in zip(engines, texts, said, strict=True)
+    ]
+
+
+def times(engines: Sequence[Named], pictures: Tensor, rounds: int) -> list[float]:
+    """Median milliseconds of each engine; they take turns."""
+    taken: list[list[float]] = [[] for _ in engines]
+    for number in range(WARM_UP + rounds):
+        for own, named in zip(taken, engines, strict=True):
+            for again in range(IN_A_ROW):
+                begin = time.perf_counter()
+                named.engine(pictures)  # its answer is on the host, so that nothing is under way
+                if again and number >= WARM_UP:
+                    own.append(1e3 * (time.perf_counter() - begin))
+    return [statistics.median(own) for own in taken]
+
+
+def measure(own: argparse.Namespace, folder: Path) -> dict[str, Any]:
+    model = own.model or shipped_model()
+    engines = [load(name, model, own.device, folder) for name in own.engines]
+    first = engines[0].engine
+    pictures, references = pictures_of(own.captions, own.pictures, own.count, first.pixels)
+    about = machine(first.device)
+    rows = compare(engines, pictures, references)
+    for batch in own.batches:
+        medians = times(engines, pictures[:batch], own.rounds)
+        for row, median in zip(rows, medians, strict=True):
+            row[f"ms, batch {batch}"] = median
+            row[f"times faster, batch {batch}"] = medians[0] / median
+    return {"machine": about, "pictures": len(pictures), "batches": own.batches, "rows": rows}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--model", type=Path, help="a model folder; by default the shipped one")
     parser.add_argument("--engines", nargs="+", default=["eager:float32"])
-    parser.add_argument("--photos", type=Path, required=True)
-    parser.add_argument("--count", type=int, default=200)
+    parser.add_argument("--captions", type=Path, required=True)
+    parser.add_argument("--pictures", type=Path, required=True)
+    parser.add_argument("--count", type=int, default=1000)
     parser.add_argument("--batches", type=int, nargs="+", default=[1, 16])
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--device", default="auto")
-    parser.add_argument("--out", type=Path, help="also write the rows as JSON")
+    parser.add_argument("--out", type=Path, help="also write all as JSON")
     own = parser.parse_args()
     try:
-        model = own.model or shipped_model()
-        engines = [load(name, model, own.device) for name in own.engines]
-        pixels = photos(own.photos, max(own.count, *own.batches), engines[0].engine.pixels)
-        rows = measure(engines, pixels, own.batches, own.rounds)
+        with tempfile.TemporaryDirectory() as folder:
+            figures = measure(own, Path(folder))
     except NaicError as error:
         raise SystemExit(f"runtimes: {error}") from None
-    for row in rows:
-        print(
-            f"{row['engine']:24} batch {row['batch']:4} on {row['device']}: "
-            f"{row['median_ms']:8.2f} ms, {row['times_faster']:5.2f} times as fast, "
-            f"{row['equal']} of {row['pictures']} captions equal"
-        )
+    text = json.dumps(figures, indent=1) + "\n"
+    print(text, end="")
     if own.out:
-        own.out.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+        own.out.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from naic.decode.parallel import parallel
+from naic.decode.parallel import MOST_OF_A_PIECE, PIECE, by_pieces, likeliest, parallel
 from naic.decode.policy import NEVER, log_policy
 from naic.errors import ConfigError
 from naic.text.vocabulary import PERIOD
@@ -77,3 +77,24 @@ def test_more_alternatives_than_words(alternatives: int) -> None:
 def test_a_causal_captioner_is_refused() -> None:
     with pytest.raises(ConfigError, match="word by word"):
         parallel(small(causal=True), images(1), None)
+
+
+@pytest.mark.parametrize("words", [2 * PIECE, 2 * PIECE + 1, 1000])
+@pytest.mark.parametrize("count", [1, 5, MOST_OF_A_PIECE])
+def test_the_likeliest_are_found_piece_by_piece(words: int, count: int) -> None:
+    torch.manual_seed(words + count)
+    log_probs = torch.randn(2, 3, words).log_softmax(-1)
+    log_probs[0, 0, :-count] = -torch.inf  # the best are the last, beside what fills the last piece
+    values, ids = by_pieces(log_probs, count)
+    expected = log_probs.topk(count, dim=-1)
+    assert torch.equal(values, expected.values)
+    assert torch.equal(ids, expected.indices)
+
+
+@pytest.mark.gpu
+def test_a_gpu_finds_the_same_words() -> None:
+    torch.manual_seed(0)
+    log_probs = torch.randn(4, 16, 9107).log_softmax(-1)
+    values, ids = likeliest(log_probs.cuda(), 5)
+    assert torch.equal(ids.cpu(), log_probs.topk(5).indices)
+    assert torch.equal(values.cpu(), log_probs.topk(5).values)

@@ -66,3 +66,13 @@ def test_no_beam_is_refused() -> None:
     assert Decoding().beam == 1
     with pytest.raises(ConfigError, match="beam: 0 is below 1"):
         Decoding(beam=0)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("kind", [torch.float32, torch.bfloat16])
+def test_on_a_gpu_it_is_the_same_and_the_logits_stay(kind: torch.dtype) -> None:
+    logits = torch.randn(2, 3, 70).to(kind)
+    there = logits.cuda()
+    with torch.no_grad():
+        assert_close(log_policy(there).cpu(), log_policy(logits))
+    assert torch.equal(there.cpu(), logits)

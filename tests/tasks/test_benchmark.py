@@ -48,13 +48,13 @@ def names(rows: list[Row], *group: object) -> list[str]:
 def test_all_that_is_planned_on_a_gpu() -> None:
     rows = plan(BenchmarkOptions(), "cuda", rivals=True)
     assert list(dict.fromkeys(row.batch for row in rows)) == [1, 4, 16, 64, 256]
-    assert {row.precision for row in rows} == {"bfloat16"}
+    assert {row.precision for row in rows} == {"float16"}
     assert {row.state for row in rows} == {"planned"}
     for batch, runtime in itertools.product((1, 256), ("graph", "eager")):
-        assert names(rows, batch, runtime, "bfloat16", "decode") == ["NAIC", *TEACHER]
+        assert names(rows, batch, runtime, "float16", "decode") == ["NAIC", *TEACHER]
         both = ["NAIC", "NAIC, as text", *TEACHER]
         others = RIVALS if runtime == "eager" else []
-        assert names(rows, batch, runtime, "bfloat16", "whole") == [*both, *others]
+        assert names(rows, batch, runtime, "float16", "whole") == [*both, *others]
     assert [row.group[:2] for row in rows[:3]] == [(1, "graph")] * 3  # what matters most is first
     groups = [group for group, _ in itertools.groupby(rows, key=lambda row: row.group)]
     assert len(groups) == len(set(groups))  # a group is in one piece
@@ -91,7 +91,7 @@ def test_rivals_that_are_named_are_planned_though_they_are_missing() -> None:
 def timed(runtime: str, part: str, model: str, taken: float, batch: int = 1, **more: Any) -> Row:
     decoding = {"NAIC": "parallel"}.get(model, "beam 3")
     cache = "none" if model == "NAIC" else "on"
-    row = Row(part, runtime, "bfloat16", batch, model, decoding, cache, "timed")
+    row = Row(part, runtime, "float16", batch, model, decoding, cache, "timed")
     return replace(row, median_ms=taken, p99_ms=2 * taken, repeats=9, **more)
 
 
@@ -246,7 +246,7 @@ def test_on_a_gpu_graphs_and_eager_are_timed(models: Path) -> None:
     report = benchmark(small(models, device="cuda"))
     assert {row.state for row in report.rows} == {"timed"}
     assert {(row.runtime, row.precision) for row in report.rows} == {
-        ("graph", "bfloat16"),
-        ("eager", "bfloat16"),
+        ("graph", "float16"),
+        ("eager", "float16"),
     }
     assert report.machine["driver"]

@@ -41,6 +41,12 @@ class SeeingCaptioner(Captioner):
         self.eyes = EfficientNetLite(config.eyes, labels=False)
         self.eyes.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
 
+    def regions(self, features: Tensor) -> int:
+        """How many cells these pictures have."""
+        if features.dim() == 3:
+            return features.shape[1]
+        return -(-features.shape[1] // CELL) * -(-features.shape[2] // CELL)
+
     def encode(self, features: Tensor, mask: Tensor | None = None) -> Memory:
         """What the decoder needs to know of the images.
 

@@ -1,13 +1,17 @@
 """Parallel decoding: all agents say their word at the same moment."""
 
+import math
 from typing import NamedTuple
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from naic.decode.policy import NEVER, log_policy
 from naic.errors import ConfigError
 from naic.models.captioner import Captioner
+
+PIECE, MOST_OF_A_PIECE = 256, 16  # words that are looked through together, and taken of them
 
 
 class Parallel(NamedTuple):
@@ -47,5 +51,27 @@ def parallel(
     if alternatives == 0:
         best, words = log_probs.max(-1)
         return Parallel(words, best, None, None)
-    values, ids = log_probs.topk(alternatives, dim=-1)
+    values, ids = likeliest(log_probs, alternatives)
     return Parallel(ids[..., 0], values[..., 0], ids, values)
+
+
+def likeliest(log_probs: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """The `count` highest of (..., V) log-probabilities, best first, and their words."""
+    if log_probs.is_cuda and log_probs.shape[-1] >= 2 * PIECE and count <= MOST_OF_A_PIECE:
+        return by_pieces(log_probs, count)
+    values, ids = log_probs.topk(count, dim=-1)
+    return values, ids
+
+
+def by_pieces(log_probs: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """The same, in two steps.
+
+    On a GPU one block of threads looks through a whole row, and there are few rows: a vocabulary is
+    cut in pieces that are looked through side by side, and then the best of these.
+    """
+    filled = F.pad(log_probs, (0, -log_probs.shape[-1] % PIECE), value=-math.inf)
+    pieces = filled.view(*filled.shape[:-1], -1, PIECE)  # (..., V / P, P)
+    best, places = pieces.topk(count, dim=-1, sorted=False)
+    begins = torch.arange(0, filled.shape[-1], PIECE, device=log_probs.device)[:, None]
+    values, chosen = best.flatten(-2).topk(count, dim=-1)
+    return values, (places + begins).flatten(-2).gather(-1, chosen)

@@ -17,8 +17,14 @@ NEVER = (BOS, UNK, PAD)
 
 def log_policy(logits: Tensor) -> Tensor:
     """(..., V) log-probabilities, at least float32; -inf, without a gradient, for NEVER."""
+    first, last = min(NEVER), max(NEVER)
+    kind = torch.promote_types(logits.dtype, torch.float32)
+    if logits.is_cuda and not torch.is_grad_enabled() and not torch.compiler.is_compiling():
+        # The same in fewer kernels, each of which takes longer to start than to run.
+        wide = logits.to(kind, copy=True)
+        wide[..., first : last + 1].fill_(-math.inf)
+        return wide.log_softmax(-1)
     # Made on the device: a list of ids would have to be brought there, and be waited for.
     ids = torch.arange(logits.shape[-1], device=logits.device)
-    never = (ids >= min(NEVER)) & (ids <= max(NEVER))
-    wide = logits.to(torch.promote_types(logits.dtype, torch.float32))
-    return wide.masked_fill(never, -math.inf).log_softmax(-1)
+    never = (ids >= first) & (ids <= last)
+    return logits.to(kind).masked_fill(never, -math.inf).log_softmax(-1)

@@ -54,6 +54,20 @@ class Captioner(nn.Module):
         encoded, blocked = self.encoder(features, mask)
         return self.decoder.remember(encoded, blocked)
 
+    def regions(self, features: Tensor) -> int:
+        """How many regions these images have."""
+        return features.shape[1]
+
+    def settle(self, regions: int) -> None:
+        """Make ready for use alone: what depends on no image is computed once.
+
+        For a model whose weights stay as they are, after it was brought to its device. It says what
+        it said before; images of another number of regions take a little longer.
+        """
+        self.eval()
+        self.encoder.settle(regions)
+        self.decoder.settle()
+
     def empty_cache(self, memory: Memory, width: int = 1) -> Cache:
         """Room for writing `width` sentences an image."""
         if not self.causal:

@@ -12,6 +12,7 @@ from naic.models.layers import (
     FeedForward,
     SelfAttention,
     additive,
+    aligned,
     aligned_linear,
     linear,
     sinusoids,
@@ -65,8 +66,17 @@ class DecoderLayer(nn.Module):
         self, x: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, *, causal: bool
     ) -> Tensor:
         """(B, C, N, D) to (B, C, N, D)."""
-        captions = self.attention_norm(x).flatten(0, 1)  # (B*C, N, D)
-        x = x + self.dropout(self.attention(captions, causal=causal)).view_as(x)
+        x = self.hear(x, causal=causal)
+        return self.look(x, keys, values, mask)
+
+    def hear(self, x: Tensor, *, causal: bool) -> Tensor:
+        """The places of each caption look at each other: (B, C, N, D) to (B, C, N, D)."""
+        captions = x.flatten(0, 1)  # (B*C, N, D)
+        heard: Tensor = self.attention(captions, self.attention_norm, self.dropout, causal=causal)
+        return heard.view_as(x)
+
+    def look(self, x: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:
+        """All the rest of the layer: (B, C, N, D) to (B, C, N, D)."""
         return self._look(x.flatten(1, 2), keys, values, mask).view_as(x)
 
     def step(
@@ -80,13 +90,13 @@ class DecoderLayer(nn.Module):
         visible: Tensor,
     ) -> Tensor:
         """(B, W, D) to (B, W, D): one more word of each sentence."""
-        said = self.attention.step(self.attention_norm(x), past, position, visible)
-        return self._look(x + self.dropout(said), keys, values, mask)
+        x = self.attention.step(x, self.attention_norm, self.dropout, past, position, visible)
+        return self._look(x, keys, values, mask)
 
     def _look(self, x: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:
         """The parts that treat each word by itself, whatever sentence it belongs to: (B, T, D)."""
-        x = x + self.dropout(self.cross(self.cross_norm(x), keys, values, mask))
-        x = x + self.dropout(self.feed_forward(self.feed_forward_norm(x)))
+        x = self.cross(x, self.cross_norm, self.dropout, keys, values, mask)
+        x = self.feed_forward(x, self.feed_forward_norm, self.dropout)
         return x
 
 
@@ -94,6 +104,7 @@ class Decoder(nn.Module):
     """Speaks about a memory; with words as input (causal), or with positions alone (parallel)."""
 
     positions: Tensor  # (N, D)
+    opening: Tensor | None  # (N, D)
 
     def __init__(self, config: TransformerConfig, words: int, *, causal: bool) -> None:
         super().__init__()
@@ -108,6 +119,21 @@ class Decoder(nn.Module):
         self.layers = nn.ModuleList(DecoderLayer(config) for _ in range(config.decoder_layers))
         self.norm = nn.LayerNorm(config.width)
         self.output = linear(config.width, words)
+        self.words = words
+        self.register_buffer("opening", None, persistent=False)
+
+    @torch.no_grad()
+    def settle(self) -> None:
+        """Make ready for use alone: what depends on no image is computed once.
+
+        The agents of a parallel decoder hear no words, so what they say to each other in the first
+        layer is the same for every image.
+        """
+        first = self.layers[0]
+        assert isinstance(first, DecoderLayer)
+        if not self.causal and not self.training:
+            self.opening = first.hear(self.positions[None, None], causal=False)[0, 0]
+        self.output = aligned(self.output)
 
     def remember(self, encoded: Tensor, mask: Tensor | None) -> Memory:
         """All layers' keys and values of the regions (B, R, D), in one multiplication."""
@@ -121,21 +147,28 @@ class Decoder(nn.Module):
     def forward(self, memory: Memory, words: Tensor | None) -> Tensor:
         """(B, C, N, V) logits of each word after those before it; parallel: (B, 1, N, V)."""
         x = self.dropout(self._inputs(memory, words))
+        opened = self.opening is not None
         # unbind, not an index for each layer: its gradient is one stack instead of L sums
         for layer, keys, values in zip(
             self.layers, memory.keys.unbind(0), memory.values.unbind(0), strict=True
         ):
-            x = layer(x, keys, values, memory.mask, causal=self.causal)
-        return aligned_linear(self.norm(x), self.output)
+            assert isinstance(layer, DecoderLayer)
+            if opened:
+                x = layer.look(x, keys, values, memory.mask)
+                opened = False
+            else:
+                x = layer(x, keys, values, memory.mask, causal=self.causal)
+        return aligned_linear(self.norm(x), self.output, self.words)
 
     def _inputs(self, memory: Memory, words: Tensor | None) -> Tensor:
         """(B, C, N, D) what the first layer is given."""
         if not self.causal:
-            return self.positions.expand(memory.keys.shape[1], 1, -1, -1)
+            begin = self.positions if self.opening is None else self.opening
+            return begin.expand(memory.keys.shape[1], 1, -1, -1)
         if words is None:
             raise ValueError("a causal captioner needs the words that it is to say next")
-        begin = words.new_full((*words.shape[:2], 1), BOS)
-        heard = torch.cat((begin, words[:, :, :-1]), dim=2)
+        silence = words.new_full((*words.shape[:2], 1), BOS)
+        heard = torch.cat((silence, words[:, :, :-1]), dim=2)
         return self._embed(heard) + self.positions
 
     def _embed(self, words: Tensor) -> Tensor:
@@ -167,7 +200,7 @@ class Decoder(nn.Module):
             assert isinstance(layer, DecoderLayer)
             keys, values, past = memory.keys[number], memory.values[number], cache.past[number]
             x = layer.step(x, keys, values, memory.mask, past, position, visible)
-        return aligned_linear(self.norm(x), self.output)
+        return aligned_linear(self.norm(x), self.output, self.words)
 
     def follow(self, cache: Cache, parents: Tensor, position: Tensor) -> Cache:
         """The cache when, after word `position`, sentence w goes on from sentence parents[b, w]."""

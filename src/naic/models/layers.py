@@ -24,19 +24,39 @@ def linear(inputs: int, outputs: int, blocks: int = 1) -> nn.Linear:
     return layer
 
 
-def aligned_linear(x: Tensor, layer: nn.Linear) -> Tensor:
-    """`layer(x)`, with rows that a GPU can write and read in whole pieces.
+FEW = 64  # places: with more of them the libraries' own kernels are as fast
+ALIGNED = 64  # outputs: rows of such a length are written and read in whole pieces by a GPU
+
+
+def aligned_linear(x: Tensor, layer: nn.Linear, words: int) -> Tensor:
+    """The first `words` outputs of `layer(x)`, with rows that a GPU can handle in whole pieces.
 
     A vocabulary has an odd number of words; products with rows of such a length take slow paths
-    in half precision, so they get some more outputs, which are left out again.
+    in half precision, so they get some more outputs, which are left out again. The layer of a
+    settled model has them already (`aligned`).
     """
-    spare = -layer.out_features % 64
-    if not x.is_cuda or not spare:
+    if not x.is_cuda or layer.out_features % ALIGNED == 0:
         found: Tensor = layer(x)
-        return found
+        return found[..., :words]
+    spare = -layer.out_features % ALIGNED
     weight = F.pad(layer.weight, (0, 0, 0, spare))
     bias = F.pad(layer.bias, (0, spare))
-    return F.linear(x, weight, bias)[..., : layer.out_features]
+    return F.linear(x, weight, bias)[..., :words]
+
+
+def aligned(layer: nn.Linear) -> nn.Linear:
+    """The layer with as many outputs more, of no weight, as `aligned_linear` would give it."""
+    spare = -layer.out_features % ALIGNED
+    if not layer.weight.is_cuda or not spare:
+        return layer
+    with torch.device("meta"):
+        longer = nn.Linear(layer.in_features, layer.out_features + spare)
+    weights = {
+        "weight": F.pad(layer.weight.detach(), (0, 0, 0, spare)),
+        "bias": F.pad(layer.bias.detach(), (0, spare)),
+    }
+    longer.load_state_dict(weights, assign=True)
+    return longer.eval()
 
 
 def sinusoids(length: int, width: int) -> Tensor:
@@ -99,6 +119,54 @@ def attend(
     return seen.transpose(1, 2).flatten(2)
 
 
+def project(
+    x: Tensor, layer: nn.Linear, *, norm: nn.LayerNorm | None = None, relu: bool = False
+) -> Tensor:
+    """What `layer` makes of norm(x), and of that ReLU; norm and ReLU if they are asked for.
+
+    On a GPU, for use and not for training, in one kernel where there are few places.
+    """
+    if by_hand(x):
+        if norm is not None and in_one_kernel(x, layer, norm):
+            from naic.models.fused import linear as fused
+
+            return fused(x, layer, norm, relu=relu)
+        if relu:  # which a product can end in at no cost
+            inputs = x if norm is None else norm(x)
+            flat = torch._addmm_activation(layer.bias, inputs.flatten(0, -2), layer.weight.t())
+            return flat.view(*x.shape[:-1], -1)
+    found: Tensor = layer(x if norm is None else norm(x))
+    return found.relu() if relu else found
+
+
+def add(residual: Tensor, x: Tensor, layer: nn.Linear, dropout: nn.Dropout) -> Tensor:
+    """The sum of `residual` and dropout(layer(x)), likewise."""
+    if by_hand(x) and in_one_kernel(x, layer, None):
+        from naic.models.fused import linear as fused
+
+        return fused(x, layer, None, residual)
+    found: Tensor = residual + dropout(layer(x))
+    return found
+
+
+def by_hand(x: Tensor) -> bool:
+    """Whether what a compiler would do is done by hand: for use, on a GPU, in half precision."""
+    if not x.is_cuda or x.dtype == torch.float32 or torch.is_grad_enabled():
+        return False
+    return not torch.compiler.is_compiling() and not torch.is_autocast_enabled(x.device.type)
+
+
+def in_one_kernel(x: Tensor, layer: nn.Linear, norm: nn.LayerNorm | None) -> bool:
+    """Whether there are so few places that starting a kernel takes longer than running it."""
+    if x.numel() > FEW * x.shape[-1]:
+        return False
+    try:
+        from naic.models.fused import fits, works
+    except ImportError:  # no Triton
+        return False
+    return fits(layer, norm) and works(x.device)
+
+
 class SelfAttention(nn.Module):
     """Places of one sequence look at each other."""
 
@@ -109,17 +177,41 @@ class SelfAttention(nn.Module):
         self.qkv = linear(width, width, blocks=3)
         self.out = linear(width, width)
 
-    def forward(self, x: Tensor, mask: Tensor | None = None, *, causal: bool = False) -> Tensor:
-        """(B, T, D) to (B, T, D); `mask` is additive, or None for none at all."""
+    def forward(
+        self,
+        x: Tensor,
+        norm: nn.LayerNorm,
+        dropout: nn.Dropout,
+        mask: Tensor | None = None,
+        *,
+        causal: bool = False,
+    ) -> Tensor:
+        """(B, T, D) to (B, T, D), the sum with what was there.
+
+        Args:
+            x: what is there.
+            norm: through which it is looked at.
+            dropout: of what is added.
+            mask: additive, or None for none at all.
+            causal: no place sees those after it.
+        """
         batch, places, width = x.shape
-        qkv: Tensor = self.qkv(x)
+        qkv = project(x, self.qkv, norm=norm)
         parts = qkv.view(batch, places, 3, self.heads, width // self.heads)
         query, key, value = parts.permute(2, 0, 3, 1, 4).unbind(0)  # (B, H, T, d) each
-        dropout = self.dropout if self.training else 0.0
-        merged: Tensor = self.out(attend(query, key, value, mask, dropout, causal=causal))
-        return merged
+        rate = self.dropout if self.training else 0.0
+        seen = attend(query, key, value, mask, rate, causal=causal)
+        return add(x, seen, self.out, dropout)
 
-    def step(self, x: Tensor, past: Tensor, position: Tensor, visible: Tensor) -> Tensor:
+    def step(
+        self,
+        x: Tensor,
+        norm: nn.LayerNorm,
+        dropout: nn.Dropout,
+        past: Tensor,
+        position: Tensor,
+        visible: Tensor,
+    ) -> Tensor:
         """One more word of each of W sentences an image, (B, W, D), after those in `past`.
 
         `past` (B, N, W, 2, H, d) holds the keys and values said so far; those of this word are
@@ -127,14 +219,13 @@ class SelfAttention(nn.Module):
         that its shapes never change; `visible` (B, 1, W, N*W) lets through the sentence's own.
         """
         batch, beams, width = x.shape
-        qkv: Tensor = self.qkv(x)
+        qkv = project(x, self.qkv, norm=norm)
         parts = qkv.view(batch, beams, 3, self.heads, width // self.heads)
         past.index_copy_(1, position.view(1), parts[:, None, :, 1:])
         key, value = past.flatten(1, 2).permute(2, 0, 3, 1, 4).unbind(0)  # (B, H, N*W, d)
         query = parts[:, :, 0].transpose(1, 2)  # (B, H, W, d)
-        dropout = self.dropout if self.training else 0.0
-        merged: Tensor = self.out(attend(query, key, value, visible, dropout))
-        return merged
+        rate = self.dropout if self.training else 0.0
+        return add(x, attend(query, key, value, visible, rate), self.out, dropout)
 
 
 class CrossAttention(nn.Module):
@@ -147,18 +238,26 @@ class CrossAttention(nn.Module):
         self.query = linear(width, width)
         self.out = linear(width, width)
 
-    def forward(self, x: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:
-        """(B, T, D) to (B, T, D); T runs over the words of all captions of an image.
+    def forward(
+        self,
+        x: Tensor,
+        norm: nn.LayerNorm,
+        dropout: nn.Dropout,
+        keys: Tensor,
+        values: Tensor,
+        mask: Tensor | None,
+    ) -> Tensor:
+        """(B, T, D) to (B, T, D), the sum with what was there.
 
-        Captions do not see each other here, so they can share one long sequence, and the image's
-        keys and values (B, H, R, d) need not be repeated for each of them.
+        T runs over the words of all captions of an image. Captions do not see each other here, so
+        they can share one long sequence, and the image's keys and values (B, H, R, d) need not be
+        repeated for each of them.
         """
         batch, places, width = x.shape
-        query: Tensor = self.query(x)
+        query = project(x, self.query, norm=norm)
         query = query.view(batch, places, self.heads, width // self.heads).transpose(1, 2)
-        dropout = self.dropout if self.training else 0.0
-        merged: Tensor = self.out(attend(query, keys, values, mask, dropout))
-        return merged
+        rate = self.dropout if self.training else 0.0
+        return add(x, attend(query, keys, values, mask, rate), self.out, dropout)
 
 
 class FeedForward(nn.Sequential):
@@ -168,3 +267,13 @@ class FeedForward(nn.Sequential):
         super().__init__(
             linear(width, hidden), nn.ReLU(), nn.Dropout(dropout), linear(hidden, width)
         )
+
+    def forward(  # type: ignore[override]
+        self, x: Tensor, norm: nn.LayerNorm, dropout: nn.Dropout
+    ) -> Tensor:
+        """(B, T, D) to (B, T, D), the sum with what was there."""
+        first, _, drop, last = self
+        assert isinstance(first, nn.Linear)
+        assert isinstance(last, nn.Linear)
+        hidden = drop(project(x, first, norm=norm, relu=True))
+        return add(x, hidden, last, dropout)

@@ -65,7 +65,7 @@ class Captioner:
                 fetched from the hub if there is no such folder.
             device: "auto" (a GPU if there is one), "cpu", "cuda", "cuda:1", ...
             runtime: "auto", "eager", "compile", "graph" or "onnx".
-            precision: "auto", "float32", "bfloat16" or "int8".
+            precision: "auto", "float32", "bfloat16", "float16" or "int8".
 
         Raises:
             CheckpointError: there is no such model, or it is damaged.

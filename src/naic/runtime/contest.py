@@ -120,7 +120,8 @@ class Contest:
             torch.compiler.reset()  # after a few sizes of batch it would go on uncompiled
             if not way.causal:
                 whole.compile(dynamic=False)
-        kind = GraphEngine if runtime == "graph" else EagerEngine
+        recorded = runtime == "graph" or (runtime == "compile" and self.device.type == "cuda")
+        kind = GraphEngine if recorded else EagerEngine
         return kind(whole, self.loaded.pixels, self.device, precision)
 
     def _copy(self, part: str, causal: bool, runtime: str, precision: str) -> Whole:

@@ -2,19 +2,23 @@
 
     eager      torch as it comes; on a CPU, and where the others cannot be had
     compile    torch.compile: a minute at the start, then fewer and larger steps
-    graph      a CUDA graph: launching the kernels of a small model takes longer than they run
+    graph      a CUDA graph: launching the kernels of a small model takes longer than they run;
+               on a GPU, what was compiled is recorded as one, too
     onnx       ONNX Runtime on an exported file (`onnx_engine.py`)
 
 A Captioner calls its engine from one thread at a time: an engine needs no lock of its own.
 """
 
 import threading
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor, nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from naic.decode.beam import Beams, beam_search
 from naic.decode.greedy import greedy
@@ -26,9 +30,10 @@ from naic.models.decoder import Memory
 
 TOP = 5  # words that an agent is asked for
 MOST_PIXELS = 2048  # a side: a stranger's model must not fill the memory
+FEW = 4  # pictures: starting a kernel takes longer than running it
 WARM_UP = 3  # passes before a graph is captured: libraries choose their kernels and working space
 _RECORDING = threading.Lock()  # CUDA records one graph at a time in a process
-KINDS = {"float32": torch.float32, "bfloat16": torch.bfloat16}
+KINDS = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
 
 class Said(NamedTuple):
@@ -72,6 +77,21 @@ class Whole(nn.Module):
         super().__init__()
         self.model = model
         self.backbone = backbone
+        self._settled = False
+
+    @torch.inference_mode(False)
+    @torch.no_grad()
+    def settle(self, pixels: Tensor) -> None:
+        """Before the first pass, on its device: compute once what depends on no picture.
+
+        Not in inference mode: what it leaves behind may be copied, or traced, later.
+        """
+        if not self._settled:
+            self.eval()
+            kind = next(self.parameters())
+            seen = self._seen(pixels[:1].to(kind.device))
+            self.model.settle(self.model.regions(seen))
+            self._settled = True
 
     def forward(self, pixels: Tensor) -> tuple[Tensor, Tensor]:
         """uint8 (B, P, P, 3) to words and log-probabilities (B, N, K)."""
@@ -107,13 +127,14 @@ class EagerEngine:
 
     def __init__(self, whole: Whole, pixels: int, device: torch.device, precision: str) -> None:
         self.device, self.precision, self.pixels = device, precision, pixels
-        self._whole = whole.to(device, KINDS[precision]).eval()
+        self._whole = whole.to(device, KINDS[precision])
 
     @torch.inference_mode()
     def __call__(self, pixels: Tensor) -> Said:
         """uint8 (B, P, P, 3) on the host, any B from 1 on."""
+        self._whole.settle(pixels)
         words, log_probs = self._whole(pixels.to(self.device))
-        return _on_host(words, log_probs, len(pixels))
+        return Said(words.cpu().numpy(), log_probs.float().cpu().numpy())
 
 
 class CompiledEngine:
@@ -123,27 +144,28 @@ class CompiledEngine:
 
     def __init__(self, whole: Whole, pixels: int, device: torch.device, precision: str) -> None:
         self.device, self.precision, self.pixels = device, precision, pixels
+        self._whole = whole.to(device, KINDS[precision])
         # Without CUDA graphs ("reduce-overhead"): those of torch.compile belong to one thread.
-        self._run = torch.compile(whole.to(device, KINDS[precision]).eval(), dynamic=False)
-        try:  # now: what is missing should show when it is loaded, not at the first picture
-            self(torch.zeros(1, pixels, pixels, 3, dtype=torch.uint8))
-        except RuntimeError as error:
-            why = f"torch.compile cannot be used here ({str(error).strip().splitlines()[0]})"
-            hint = "Use the runtime eager, or install what it asks for (a C++ compiler, as a rule)."
-            raise ConfigError("runtime", why, hint) from error
+        self._run = torch.compile(self._whole, dynamic=False)
+        if_it_compiles(self, pixels)
 
     @torch.inference_mode()
     def __call__(self, pixels: Tensor) -> Said:
         """uint8 (B, P, P, 3) on the host, any B from 1 on."""
-        size = padded(len(pixels))
-        batch = pixels.new_zeros(size, *pixels.shape[1:])
-        batch[: len(pixels)] = pixels
+        self._whole.settle(pixels)
+        count = len(pixels)
+        batch = pixels.new_zeros(padded(count), *pixels.shape[1:])
+        batch[:count] = pixels
         words, log_probs = self._run(batch.to(self.device))
-        return _on_host(words, log_probs, len(pixels))
+        return Said(words[:count].cpu().numpy(), log_probs[:count].float().cpu().numpy())
 
 
 class _Graph(NamedTuple):
-    """A recorded pass, where it reads its pixels and where it leaves its words."""
+    """A recorded pass, from where it reads its pixels to where it leaves its words.
+
+    The copies from and to the host are part of it: to start each of them by itself takes longer
+    than to run it.
+    """
 
     graph: torch.cuda.CUDAGraph
     pixels: Tensor
@@ -158,7 +180,8 @@ class GraphEngine:
 
     def __init__(self, whole: Whole, pixels: int, device: torch.device, precision: str) -> None:
         self.device, self.precision, self.pixels = device, precision, pixels
-        self._whole = whole.to(device, KINDS[precision]).eval()
+        self._whole = whole.to(device, KINDS[precision])
+        self._run: Callable[[Tensor], tuple[Tensor, Tensor]] = self._whole
         self._graphs: dict[int, _Graph] = {}
         # The graphs share their working space: no two of them run at once.
         self._pool = torch.cuda.graph_pool_handle()
@@ -171,31 +194,68 @@ class GraphEngine:
         with torch.cuda.device(self.device):
             if size not in self._graphs:
                 with _RECORDING:
+                    self._whole.settle(pixels)
                     self._graphs[size] = self._record(size, pixels)
             recorded = self._graphs[size]
             recorded.pixels[:count].copy_(pixels)  # the rows after them: whatever was there before
             recorded.graph.replay()
-            return _on_host(recorded.words, recorded.log_probs, count)
+            torch.cuda.current_stream().synchronize()
+        words, log_probs = recorded.words[:count], recorded.log_probs[:count]
+        return Said(words.numpy().copy(), log_probs.numpy().copy())
 
     def _record(self, size: int, like: Tensor) -> _Graph:
-        pixels = torch.zeros((size, *like.shape[1:]), dtype=like.dtype, device=self.device)
+        """Words and probabilities go to the host; pixels come from where those of `like` are."""
+        pixels = torch.zeros((size, *like.shape[1:]), dtype=like.dtype, device=like.device)
+        if not like.is_cuda:
+            pixels = pixels.pin_memory()
         stream = torch.cuda.Stream(self.device)  # type: ignore[no-untyped-call]
         stream.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(stream):
+        with torch.cuda.stream(stream), attention(size):
             for _ in range(WARM_UP):
-                self._whole(pixels)
+                found = self._run(pixels.to(self.device))
         torch.cuda.current_stream().wait_stream(stream)
+        words, log_probs = (
+            torch.empty(tensor.shape, dtype=kind, pin_memory=True)
+            for tensor, kind in zip(found, (torch.int64, torch.float32), strict=True)
+        )
         graph = torch.cuda.CUDAGraph()
         # thread_local: another thread of the program may use the GPU for something else meanwhile.
-        with torch.cuda.graph(graph, self._pool, stream, capture_error_mode="thread_local"):
-            words, log_probs = self._whole(pixels)
+        recording = torch.cuda.graph(graph, self._pool, stream, capture_error_mode="thread_local")
+        with recording, attention(size):
+            found = self._run(pixels.to(self.device, non_blocking=True))
+            for kept, tensor in zip((words, log_probs), found, strict=True):
+                kept.copy_(tensor.to(kept.dtype), non_blocking=True)
         return _Graph(graph, pixels, words, log_probs)
+
+
+class CompiledGraphEngine(GraphEngine):
+    """What torch.compile makes of the model, as CUDA graphs: fewer kernels, and none to start."""
+
+    runtime = "compile"
+
+    def __init__(self, whole: Whole, pixels: int, device: torch.device, precision: str) -> None:
+        super().__init__(whole, pixels, device, precision)
+        self._run = torch.compile(self._whole, dynamic=False)
+        if_it_compiles(self, pixels)
+
+
+def if_it_compiles(engine: Engine, pixels: int) -> None:
+    """Run once: what is missing should show when a model is loaded, not at the first picture."""
+    try:
+        engine(torch.zeros(1, pixels, pixels, 3, dtype=torch.uint8))
+    except RuntimeError as error:
+        why = f"torch.compile cannot be used here ({str(error).strip().splitlines()[0]})"
+        hint = "Use the runtime eager, or install what it asks for (a C++ compiler, as a rule)."
+        raise ConfigError("runtime", why, hint) from error
+
+
+def attention(size: int) -> AbstractContextManager[None]:
+    """How attention is computed: for few pictures in one kernel; torch's choice takes two."""
+    if size > FEW:
+        return nullcontext()
+    return sdpa_kernel([SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH])
 
 
 def padded(count: int) -> int:
     """The next power of two: few sizes serve all batches."""
     return 1 << (count - 1).bit_length()
-
-
-def _on_host(words: Tensor, log_probs: Tensor, count: int) -> Said:
-    return Said(words[:count].cpu().numpy(), log_probs[:count].float().cpu().numpy())

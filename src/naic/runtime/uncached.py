@@ -45,4 +45,4 @@ def _after(model: Captioner, memory: Memory, heard: Tensor) -> Tensor:
     for number, layer in enumerate(decoder.layers):
         assert isinstance(layer, DecoderLayer)
         x = layer(x, memory.keys[number], memory.values[number], memory.mask, causal=True)
-    return aligned_linear(decoder.norm(x[:, :, -1]), decoder.output)
+    return aligned_linear(decoder.norm(x[:, :, -1]), decoder.output, model.words)

@@ -10,7 +10,7 @@ BEAM = 3
 BATCHES = {"cuda": (1, 4, 16, 64, 256), "cpu": (1, 4, 16)}
 # The fastest first: a run that is cut off has the figures that matter most.
 RUNTIMES: dict[str, tuple[Runtime, ...]] = {"cuda": ("graph", "eager"), "cpu": ("eager", "onnx")}
-PRECISIONS = {"cuda": "bfloat16", "cpu": "float32"}
+PRECISIONS = {"cuda": "float16", "cpu": "float32"}
 NAIC, TEACHER = "NAIC", "teacher"
 RIVALS: dict[Rival, str] = {"blip": "BLIP-base", "vit-gpt2": "ViT-GPT2"}
 PARALLEL, WRITTEN, GREEDY, BEAMS = "parallel", "parallel, as text", "greedy", f"beam {BEAM}"
@@ -33,7 +33,7 @@ class Row:
         part: "decode", features on the device to words on the host; "whole", pixels on the host to
             words on the host.
         runtime: "eager", "compile", "graph" or "onnx".
-        precision: "float32", "bfloat16" or "int8".
+        precision: "float32", "float16" or "int8".
         batch: pictures at once.
         model: NAIC, the teacher, or another captioner.
         decoding: how it finds its words.
