@@ -269,6 +269,27 @@ def test_a_reader_of_one_line(home: Path, model: Path) -> None:
     assert (process.returncode, said) == (0, b"")
 
 
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_files_that_were_made_keep_their_exit_code_whoever_reads(
+    home: Path, model: Path, unbuffered: str
+) -> None:
+    """The last line finds nobody; that a picture was bad is still so."""
+    Path("bad.png").write_bytes(b"no picture")
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [sys.executable, "-m", "naic", "caption", "a.png", "bad.png", "--out", "o.csv"]
+    done = subprocess.run(
+        [*command, "--model", str(model)],
+        stdout=writer,
+        stderr=subprocess.DEVNULL,
+        env=os.environ | {"PYTHONUNBUFFERED": unbuffered},
+        check=False,
+    )
+    os.close(writer)
+    assert done.returncode == 3
+    assert Path("o.csv").read_text() == f"path,caption\na.png,{CATS}\n"
+
+
 def test_a_list_on_standard_input(
     home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -124,6 +124,22 @@ def test_work_that_a_broken_pipe_ended_is_not_done(monkeypatch: pytest.MonkeyPat
             assert main(["doctor"]) == code
 
 
+@pytest.mark.parametrize("code", [0, 1, 2, 3])
+def test_work_that_ended_keeps_its_code_whoever_reads(
+    monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    """What was printed last breaks the pipe only when the work is over, well or not."""
+
+    def ended(arguments: Sequence[str]) -> int:
+        print("done")
+        return code
+
+    monkeypatch.setattr(naic.cli.doctor, "run", ended)
+    with ExitStack() as stack, monkeypatch.context() as patch:
+        patch.setattr(sys, "stdout", pipe(stack, broken=True))
+        assert main(["doctor"]) == code
+
+
 def test_the_public_surface_is_small() -> None:
     assert naic.__all__ == ["Captioner", "__version__"]
 

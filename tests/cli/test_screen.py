@@ -36,10 +36,28 @@ def test_lines_say_how_fast_and_how_long(clock: Clock, capsys: pytest.CaptureFix
         update(1100, 1100, 1)
     assert capsys.readouterr().err.splitlines() == [
         "captions: 100/1100",
-        "captions: 300/1100, 20/s, 40 s left",
-        "captions: 302/1100, 10/s, 79 s left, 1 bad",
-        "captions: 303/1100, 0.10/s, 2.2 h left, 1 bad",
+        "captions: 300/1100, 38/s, 21 s left",
+        "captions: 302/1100, 13/s, 62 s left, 1 bad",
+        "captions: 303/1100, 0.10/s, 2.3 h left, 1 bad",
         "captions: 1100/1100, 0.50/s, 1 bad",
+    ]
+
+
+def test_what_comes_before_the_first_is_not_held_against_the_others(
+    clock: Clock, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A model is loaded, and then a whole batch comes at once."""
+    with progress("captions") as update:
+        update(0, 48, 0)
+        clock.now += 20
+        for done in range(1, 17):
+            update(done, 48, 0)
+        clock.now += 10
+        update(17, 48, 0)
+    assert capsys.readouterr().err.splitlines() == [
+        "captions: 0/48",
+        "captions: 1/48",
+        "captions: 17/48, 1.60/s, 19 s left",
     ]
 
 

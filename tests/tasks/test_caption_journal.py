@@ -297,10 +297,14 @@ def test_a_picture_of_a_folder_that_is_gone_is_not_taken_for_deleted(
     (tmp_path / "usb").rmdir()
     with (
         journal(out, PLAN, Start, silent) as book,
-        pytest.raises(ConfigError, match=r"usb/1\.jpg, which this command does not name"),
+        pytest.raises(ConfigError, match=r"usb/1\.jpg, and the folder .* is gone") as caught,
     ):
         book.take_up(there[1:], 1)
     assert part(out).exists()
+    assert "make an empty folder in its place" in caught.value.hint
+    (tmp_path / "usb").mkdir()
+    with journal(out, PLAN, Start, silent) as book:
+        assert book.take_up(there[1:], 1) == [0]
 
 
 def test_a_problem_of_a_picture_that_is_not_named_any_more_is_no_loss(

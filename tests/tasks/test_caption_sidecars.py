@@ -297,8 +297,11 @@ def test_a_name_that_leaves_no_room_for_a_temporary(photos: Path) -> None:
 
 def test_what_a_kill_left_of_a_long_name_is_removed(photos: Path) -> None:
     touch(photos, "b/.naic-caption-123", "b/.naic-caption-123.123-456.part")
-    run(photos, format="txt")
-    assert [path.name for path in photos.rglob(".*")] == []
+    touch(photos, ".naic-caption-notes", "b/.naic-captions.toml", "b/.naic-caption-cache/1")
+    done, heard = run(photos, format="txt")
+    assert (done.captions, heard.problems) == (3, [])
+    strangers = [".naic-caption-cache", ".naic-caption-notes", ".naic-captions.toml"]
+    assert sorted(path.name for path in photos.rglob(".*")) == strangers
 
 
 def test_a_name_too_long_for_a_text_is_a_problem(photos: Path) -> None:

@@ -40,7 +40,8 @@ def run(arguments: Sequence[str]) -> int:
     if not done.captions and not done.kept:
         return FAILED
     if not options.prints:
-        print(_summary(done, options))
+        with contextlib.suppress(BrokenPipeError):  # the files are made, whoever hears of it
+            print(_summary(done, options))
     return SOME_SKIPPED if done.bad else 0
 
 

@@ -46,17 +46,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one verb; the result is the exit code."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     _open_closed_streams()
+    code: int | None = None
     try:
         try:
-            return _choose(words)
+            code = _choose(words)
         finally:
             sys.stdout.flush()  # here, not at the interpreter's end, where nobody can catch it
     except BrokenPipeError:
-        # `naic show DIR | head -1`: who wanted no more has what they wanted. If nobody reads our
-        # news either, or neither pipe is it, the work may have ended in the middle.
-        code = 0 if _reader_is_gone(sys.stdout) and not _reader_is_gone(sys.stderr) else FAILED
+        if code is None:
+            # `naic show DIR | head -1`: who wanted no more has what they wanted. If nobody reads
+            # our news either, or neither pipe is it, the work may have ended in the middle.
+            code = 0 if _reader_is_gone(sys.stdout) and not _reader_is_gone(sys.stderr) else FAILED
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return code
+    return code
 
 
 def _reader_is_gone(stream: TextIO) -> bool:

@@ -86,18 +86,26 @@ def _lines(title: str) -> Update:
 
 
 class _Pace:
-    """How fast things get done, counted from the first that was heard: a run may go on."""
+    """How fast things get done, counted from the first that this run did.
+
+    Others may have been done by a run before. The first takes longest: a model is loaded for it,
+    and it comes with its whole batch; counted with it, seconds of work would be told as minutes.
+    """
 
     def __init__(self) -> None:
+        self._before: int | None = None
         self._first: tuple[float, int] | None = None
 
     def rate(self, done: int) -> float:
         """Of those done in a second; 0 while it is too early to tell."""
         now = time.monotonic()
-        if self._first is None:
+        if self._before is None:
+            self._before = done
+        if self._first is None and done > self._before:
             self._first = now, done
-        seconds = now - self._first[0]
-        return (done - self._first[1]) / seconds if seconds > 1 else 0.0
+        if self._first is None or now - self._first[0] <= 1:
+            return 0.0
+        return (done - self._first[1]) / (now - self._first[0])
 
 
 def _digits(rate: float) -> str:

@@ -194,7 +194,8 @@ class ImageFinder:
             if hits:
                 return _only(name, hits)
             if self._trusted is not None and parts:
-                path = Path(os.path.normpath(self._trusted / name))
+                # Absolute, as all others are: a picture named in two ways must be seen to be one.
+                path = Path(os.path.abspath(self._trusted / name))  # noqa: PTH100
                 if _exists(path):
                     return FileImage(path)
             if parts:
@@ -266,6 +267,6 @@ def _only(name: str, hits: Sequence[FileImage | TarImage]) -> FileImage | TarIma
         }
         if len(different) > 1:
             why = f"the name fits {len(different)} pictures, {hits[0].name} and {hits[1].name}"
-            hint = "Name the picture by a longer path, or pass fewer folders with --images."
+            hint = "Name the picture by a longer path, or only the folder it is in with --images."
             raise DataError(printable(name), why, hint)
     return hits[0]

@@ -221,10 +221,16 @@ class Journal:
 
         So they are if the folder is gone: its disk may not be mounted.
         """
-        if os.path.lexists(path) or not Path(path).parent.is_dir():
-            why = f"it has a caption of {printable(path)}, which this command does not name"
+        if os.path.lexists(path):
+            why = "which this command does not name"
             hint = "Give the command that began it, or delete the file to begin anew."
-            raise ConfigError(printable(str(self.part)), why, hint)
+        elif not Path(path).parent.is_dir():
+            why = "and the folder that it was in is gone"
+            hint = "Mount its disk; or, if you deleted it, make an empty folder in its place."
+        else:
+            return
+        what = f"it has a caption of {printable(path)}, {why}"
+        raise ConfigError(printable(str(self.part)), what, hint)
 
     def _note(self, number: int, place: int, problem: Problem | None) -> None:
         self._places[number] = place

@@ -26,7 +26,8 @@ from naic.tasks.caption_options import Existing
 
 SUFFIX = ".txt"
 _LEFT_BEHIND = re.compile(r"(.+)\.[0-9]+-[0-9]+\.part")  # by a kill: see write_atomically
-_SHORT = ".naic-caption"  # the name of a text on its way to one too long for a temporary
+_SHORT = ".naic-caption-"  # begins the name of a text on its way to one too long for a temporary
+_SHORT_LEFT = re.compile(re.escape(_SHORT) + r"[0-9]+(\.[0-9]+-[0-9]+\.part)?")
 _LINK = "it is a link, and what it leads to is not written over"
 _NO_USE_GOING_ON = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
 
@@ -180,7 +181,7 @@ class Sidecars:
         for name in names:
             found = _LEFT_BEHIND.fullmatch(name)
             ours = found is not None and str(folder / found[1]) in self._own
-            if ours or name.startswith(_SHORT):
+            if ours or _SHORT_LEFT.fullmatch(name):
                 with writing(folder / name):
                     (folder / name).unlink()
 
@@ -192,7 +193,7 @@ def _write(path: Path, data: bytes) -> None:
     except WriteError as error:
         if not isinstance(error.__cause__, OSError) or error.__cause__.errno != errno.ENAMETOOLONG:
             raise
-        short = path.with_name(f"{_SHORT}-{os.getpid()}")
+        short = path.with_name(f"{_SHORT}{os.getpid()}")
         write_atomically(short, data)
         try:
             with writing(path):

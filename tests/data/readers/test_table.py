@@ -234,6 +234,19 @@ def test_image_wins_over_its_other_names(tmp_path: Path) -> None:
     assert as_items(read_all("table", path)) == [Item("one", ("a ball",))]
 
 
+def test_a_picture_out_of_the_roots_in_two_spellings_is_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It must not be learnt from and held out."""
+    make_images(tmp_path / "photos")
+    (tmp_path / "tables").mkdir()
+    monkeypatch.chdir(tmp_path)
+    rows = f"../photos/one.jpg,a ball\n{tmp_path}/photos/one.jpg,a red ball\n"
+    Path("tables/t.csv").write_text(f"path,caption\n{rows}")
+    with pytest.raises(DataError, match=r"row 3 .*/photos/one\.jpg is already that of .*row 2"):
+        read_all("table", Path("tables/t.csv"))
+
+
 def test_paths_from_the_working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As `naic caption photos --out tables/t.csv` writes them."""
     make_images(tmp_path / "photos")
