@@ -79,9 +79,11 @@ def test_a_cut_caption_has_the_probability_of_what_was_said_up_to_the_limit() ->
 
 def test_the_caption_comes_first_though_a_shorter_sentence_is_likelier() -> None:
     """Each agent says its likeliest word; the product is another matter."""
-    what = said([("cat", 1.0), ("a", 1e-9)], [("sits", 0.6), (".", 0.4)], [("on", 0.5), (".", 0.5)])
+    what = said(
+        [("cat", 1.0), ("a", 1e-9)], [("sits", 0.6), (".", 0.4)], [("dogs", 0.5), (".", 0.5)]
+    )
     caption = one(what, Asked(alternatives=2))
-    assert [a.text for a in caption.alternatives] == ["cat sits on", "cat"]
+    assert [a.text for a in caption.alternatives] == ["cat sits dogs", "cat"]
     assert [a.confidence for a in caption.alternatives] == pytest.approx([0.3, 0.4])
 
 
@@ -112,13 +114,13 @@ def test_no_sentence_has_a_word_twice_in_a_row() -> None:
         ("a cat sits on the sofa .", 2, "a cat"),
         ("a cat sits on the sofa .", 1, "a"),
         ("on the sofa sits a cat .", 2, "on"),  # never nothing at all
-        ("a cat sits on .", 4, "a cat sits on"),  # it ended so by itself
+        ("a cat sits on .", 100, "a cat sits"),  # it ended so by itself
         ("a cat sits on the .", 4, "a cat sits"),
-        ("a cat on", 3, "a cat on"),  # all agents spoke
+        ("a cat on", 3, "a cat"),  # all agents spoke
         (". cat", 1, ""),
     ],
 )
-def test_a_long_sentence_is_cut_where_it_can_end(sentence: str, limit: int, expected: str) -> None:
+def test_a_sentence_is_cut_where_it_can_end(sentence: str, limit: int, expected: str) -> None:
     caption = one(said(*sure(sentence)), Asked(max_words=limit))
     assert caption.text == expected
     assert [word.text for word in caption.words] == expected.split()
@@ -147,7 +149,7 @@ def test_of_a_causal_model_the_beam_gives_them_after_the_caption() -> None:
     assert caption.text == "a cat"
     assert dict(caption.words[0].alternatives) == pytest.approx({"a": 0.6})
     texts = [alternative.text for alternative in caption.alternatives]
-    assert texts == ["a cat", "a dogs", "the cat sits on"]
+    assert texts == ["a cat", "a dogs", "the cat sits"]
     found = [alternative.confidence for alternative in caption.alternatives]
     assert found == pytest.approx([0.3, 0.5, 0.1])
     assert caption.confidence == pytest.approx(0.3)

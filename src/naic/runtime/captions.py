@@ -50,7 +50,7 @@ class Caption:
         text: the sentence without its period.
         words: its words, one for each agent before the one that said the period.
         confidence: the probability of the whole sentence: of all its words and of its end. Of one
-            that `max_words` cut, of what the agents said up to the limit.
+            that was cut, of what the agents said up to the limit or the period.
         alternatives: sentences that it could have said, if they were asked for: first the caption
             itself, then the others, the likeliest first.
     """
@@ -103,8 +103,8 @@ def _agreed(said: Said) -> Said:
 class _Writer:
     """What was said of one picture: words and log-probabilities (N, K).
 
-    With a limit on the words the agents after it are silent. A sentence that reaches the limit is
-    cut if the next agent would have gone on, and then may not end in just any word.
+    With a limit on the words the agents after it are silent. No sentence ends in the middle of a
+    thought: now and then the agents stop at "in a", and a limit may stop them there.
     """
 
     def __init__(
@@ -118,7 +118,6 @@ class _Writer:
         limit = asked.max_words or len(words)
         self._vocabulary = vocabulary
         self._wanted = asked.alternatives
-        self._cut = limit if limit < len(words) and words[limit][0] != PERIOD else None
         self._limit = limit
         self._words, self._log_probs = words[:limit], log_probs[:limit]
         self._followed = followed
@@ -126,7 +125,7 @@ class _Writer:
     def caption(self) -> Caption:
         first = [own[0] for own in self._words]
         end = first.index(PERIOD) if PERIOD in first else len(first)
-        kept = self._kept(tuple(first[:end]), self._cut)
+        kept = self._kept(tuple(first[:end]))
         text = self._vocabulary.decode(kept)
         words = tuple(self._word(place) for place in range(len(kept)))
         spoken = sum(own[0] for own in self._log_probs[: end + 1])
@@ -153,24 +152,17 @@ class _Writer:
         for sentence in sentences:
             if given == self._wanted:
                 return
-            cut = self._cut if self._followed is None else self._cut_at(sentence.words)
-            text = self._vocabulary.decode(self._kept(sentence.words, cut))
+            text = self._vocabulary.decode(self._kept(sentence.words))
             if text not in seen:
                 seen.add(text)
                 given += 1
                 yield Alternative(text, math.exp(sentence.log_prob))
 
-    def _cut_at(self, words: tuple[int, ...]) -> int | None:
-        """Where a sentence of a beam, which is known to its end, is cut; None: it is not."""
-        return self._limit if len(words) > self._limit else None
-
-    def _kept(self, ids: tuple[int, ...], cut: int | None) -> tuple[int, ...]:
-        """The words of a sentence that stay when it is cut; at least one of them does."""
-        ids = ids[: self._limit]
-        end = len(ids)
-        if end == cut:
-            while end > 1 and self._vocabulary.word(ids[end - 1]) in _BAD_ENDINGS:
-                end -= 1
+    def _kept(self, ids: tuple[int, ...]) -> tuple[int, ...]:
+        """The words of a sentence up to the last that can end it; at least one of them."""
+        end = min(len(ids), self._limit)
+        while end > 1 and self._vocabulary.word(ids[end - 1]) in _BAD_ENDINGS:
+            end -= 1
         return ids[:end]
 
 

@@ -6,6 +6,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Self
 
@@ -183,6 +184,7 @@ def _harmless(word: str) -> bool:
     return not any(unicodedata.category(sign) in _STEERING or sign in _TURNING for sign in word)
 
 
+@lru_cache(maxsize=2 * MAX_IDS)  # it is asked for each word of each caption
 def _spell(token: str) -> str:
     """The token as one would write it: "AT&T", whose capitals are what keeps it together."""
     bracketed = token
