@@ -79,3 +79,52 @@ def test_what_was_asked_of_a_processor(tmp_path: Path) -> None:
     write(tmp_path / "speed" / "cpu.json", rows)
     text = PAGES(tmp_path)["speed.md"]()
     assert "| int8 in ONNX Runtime 2.5× faster than eager float32 | 3.12× | reached |" in text
+
+
+def test_why_a_ratio_is_missed_is_told_with_its_figures(tmp_path: Path) -> None:
+    rows = [row("graph", "float16", "decode", 1, "NAIC", 0.5)]
+    for decoding, cache, taken in (
+        ("greedy", "on", 4.0),
+        ("beam 3", "on", 5.0),
+        ("beam 3", "off", 4.5),
+    ):
+        made = Row("decode", "graph", "float16", 1, "teacher", decoding, cache, "timed")
+        rows.append(Row(**(asdict(made) | {"median_ms": taken, "p99_ms": taken})))
+    write(tmp_path / "speed" / "gpu.json", rows, driver="1.2", cuda="12")
+    text = PAGES(tmp_path)["speed.md"]()
+    assert "graph against graph, decode | 10.00× | **missed** |" in text
+    assert "8.0× greedy, 10.0× with a beam" in text
+    assert "5.00 ms with it, 4.50 ms without" in text
+
+
+def test_runtimes_a_folder_and_kills_follow(tmp_path: Path) -> None:
+    write(tmp_path / "speed" / "cpu.json", [row("eager", "float32", "whole", 1, "NAIC", 50.0)])
+    plain = PAGES(tmp_path)["speed.md"]()
+    assert "## Which runtimes" not in plain
+    engine = {"engine": "onnx:int8", "bytes": 7000, "equal": 955, "furthest": 0.01, "cider": 113.9}
+    engine |= {"ms, batch 1": 17.0, "times faster, batch 1": 2.7}
+    compared = {"machine": {"device": "cpu"}, "pictures": 1000, "batches": [1], "rows": [engine]}
+    (tmp_path / "runtimes").mkdir()
+    (tmp_path / "runtimes" / "cpu.json").write_text(json.dumps(compared | {"note": "Said so."}))
+    folder = {
+        "machine": {"cores": 2},
+        "pictures": 1000,
+        "rounds": 3,
+        "model alone, a second": 40.0,
+        "naic caption, a second": 30.0,
+        "share": 0.75,
+        "naic caption with its start, a second": 28.0,
+        "share with its start": 0.7,
+        "memory": {"peak so far, MiB": {"1000": 900.0, "8000": 901.0}},
+    }
+    (tmp_path / "caption-folder.json").write_text(json.dumps(folder))
+    kills = {"command": "kill it", "pictures": 120, "kills": [{"format": "csv"}] * 3}
+    (tmp_path / "caption-kills.json").write_text(json.dumps(kills))
+    text = PAGES(tmp_path)["speed.md"]()
+    assert text.startswith(plain.rstrip())
+    assert "| onnx, int8 | 955 | 113.90 | 0.0100 | 7,000 | 17.00 (2.70×) |" in text
+    assert "\nSaid so.\n" in text
+    assert "| `naic caption`, once it is at work | 30.0 | 0.75 |" in text
+    assert "0.8 of the model alone: **missed**" in text
+    assert "| most memory so far | 900 MiB | 901 MiB |" in text
+    assert "3 kills with SIGKILL\n(3 of csv)" in text

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from cmal_page import cmal  # type: ignore[import-not-found]
+from finetune_page import finetune_pages  # type: ignore[import-not-found]
 from ladder_page import ladder, variance_figure  # type: ignore[import-not-found]
 from photos_page import photos  # type: ignore[import-not-found]
 from speed_page import speed_pages  # type: ignore[import-not-found]
@@ -309,6 +310,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "cmal.md": cmal,
     "photos.md": photos,
     **speed_pages(),
+    **finetune_pages(),
     **{
         f"{path.parent.name}.md": partial(ladder, path.parent.name)
         for path in sorted(FOLDER.glob("*/table1.json"))

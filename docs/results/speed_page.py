@@ -1,4 +1,8 @@
-"""speed.md and its charts, from speed/*.json, each of them a file of `naic benchmark`."""
+"""speed.md and its charts.
+
+From speed/*.json, each of them a file of `naic benchmark`; runtimes/*.json of
+benchmarks/runtimes.py; caption-folder.json of benchmarks/caption_folder.py; and caption-kills.json.
+"""
 
 import json
 from collections.abc import Callable
@@ -10,22 +14,28 @@ from naic.tasks.benchmark_charts import charts
 from naic.tasks.benchmark_rows import Row
 
 FOLDER = Path(__file__).parent
-PAGE, RUNS = "speed.md", "speed"
+PAGE, RUNS, RUNTIMES = "speed.md", "speed", "runtimes"
+FOLDER_RUN, KILLS = "caption-folder.json", "caption-kills.json"
 BEAM = "teacher, beam 3"
 # What we set ourselves, for one picture: milliseconds on a GPU, and times as long as NAIC.
-DECODE, WHOLE, BLIP, TEACHER, INT8 = 0.5, 2.0, 60.0, 13.9, 2.5
+DECODE, WHOLE, BLIP, TEACHER, INT8, SHARE = 0.5, 2.0, 60.0, 13.9, 2.5, 0.8
 
 
 def speed_pages(results: Path = FOLDER) -> dict[str, Callable[[], str]]:
     """What there is to write, by its name; nothing where there are no runs."""
-    runs = sorted((results / RUNS).glob("*.json"))
+    runs = sorted((results / RUNS).glob("*.json"), key=lambda path: _order(path.stem))
     if not runs:
         return {}
-    pages: dict[str, Callable[[], str]] = {PAGE: partial(_page, runs)}
+    pages: dict[str, Callable[[], str]] = {PAGE: partial(_page, runs, results)}
     for path in runs:
         for ending in charts(_rows(_read(path))):
             pages[f"{RUNS}/{path.stem}{ending}.svg"] = partial(_chart, path, ending)
     return pages
+
+
+def _order(name: str) -> tuple[bool, bool, str]:
+    """The GPU first, and there the model that ships."""
+    return ("cpu" in name, "base" in name, name)
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -41,14 +51,19 @@ def _chart(path: Path, ending: str) -> str:
     return charts(_rows(_read(path)))[ending]
 
 
-def _page(runs: list[Path]) -> str:
+def _page(runs: list[Path], results: Path) -> str:
     head = """# Speed
 
 Made by `make docs` from the files of `naic benchmark` in `speed`; what is timed, and how, is in
 [benchmark.md](../benchmark.md). A ratio is how many times as long as NAIC a model takes, in the
 same runtime and precision and at the same batch.
 """
-    return "\n".join([head, *(_run(path) for path in runs)])
+    parts = [head, *(_run(path) for path in runs), _runtimes(results / RUNTIMES)]
+    if (results / FOLDER_RUN).exists():
+        parts.append(_folder(_read(results / FOLDER_RUN)))
+    if (results / KILLS).exists():
+        parts.append(_kills(_read(results / KILLS)))
+    return "\n".join(part for part in parts if part)
 
 
 def _run(path: Path) -> str:
@@ -83,7 +98,32 @@ def _asked(rows: list[Row], *, gpu: bool) -> str:
     if not claims:
         return ""
     lines = "\n".join(f"| {what} | {found} | {held} |" for what, found, held in claims)
-    return f"| one picture, asked for | found | |\n|---|---|---|\n{lines}\n"
+    missed = any(held == _held(False) for _, _, held in claims)
+    why = _why(rows) if gpu and missed else ""
+    return f"| one picture, asked for | found | |\n|---|---|---|\n{lines}\n{why}"
+
+
+def _why(rows: list[Row]) -> str:
+    """What stands between the figures and what was asked for, from the figures."""
+    found = {
+        row.name: row.median_ms
+        for row in rows
+        if (row.runtime, row.part, row.batch) == ("graph", "decode", 1) and row.median_ms
+    }
+    own, greedy = found.get("NAIC"), found.get("teacher, greedy")
+    beam, again = found.get(BEAM), found.get(f"{BEAM}, no cache")
+    if own is None or greedy is None or beam is None or again is None:
+        return ""
+    return f"""
+Why not more: NAIC's pass is the encoder and the decoder, once; the teacher's is the encoder once
+and the decoder once for each word. As graphs neither waits for the host, so the ratio cannot be
+much above the number of words, and the encoder, which both run, takes its share of that:
+{greedy / own:.1f}× greedy, {beam / own:.1f}× with a beam. At one picture the cache does not even
+pay: {beam:.2f} ms with it, {again:.2f} ms without. NAIC's own {own:.2f} ms are some hundred
+kernels, one after the other, of 4 to 5 microseconds each and about one between them; to read its
+weights once takes 0.02 ms.
+[Decision 018](../decisions/018-fast-on-a-gpu.md) tells what was tried.
+"""
 
 
 def _gpu_claims(rows: list[Row]) -> list[tuple[str, str, str]]:
@@ -156,3 +196,78 @@ def _times(ratio: float) -> str:
 
 def _held(holds: bool) -> str:
     return "reached" if holds else "**missed**"
+
+
+def _runtimes(folder: Path) -> str:
+    """How many captions a runtime changes, and what CIDEr-D does."""
+    runs = [_read(path) for path in sorted(folder.glob("*.json"), key=lambda p: _order(p.stem))]
+    if not runs:
+        return ""
+    head = """## Which runtimes say the same
+
+By `benchmarks/runtimes.py`, on the first pictures of `val`: each agent's likeliest word. Equal
+means the whole caption, word for word; CIDEr-D is by naic's own scorer, with the df of these
+references. Milliseconds are for the whole batch, pixels to words.
+"""
+    return "\n".join([head, *map(_compared, runs)])
+
+
+def _compared(run: dict[str, Any]) -> str:
+    batches = run["batches"]
+    head = " | ".join(f"batch {batch}, ms" for batch in batches)
+    lines = [
+        f"| on {run['machine']['device']} | equal of {run['pictures']:,} | CIDEr-D | furthest "
+        f"confidence | size, bytes | {head} |",
+        "|---" * (5 + len(batches)) + "|",
+    ]
+    for row in run["rows"]:
+        times = " | ".join(
+            f"{row[f'ms, batch {batch}']:.2f} ({_times(row[f'times faster, batch {batch}'])})"
+            for batch in batches
+        )
+        size = f"{row['bytes']:,}" if row["bytes"] else ""
+        lines.append(
+            f"| {row['engine'].replace(':', ', ')} | {row['equal']:,} | {row['cider']:.2f} | "
+            f"{row['furthest']:.4f} | {size} | {times} |"
+        )
+    note = f"\n{run['note']}\n" if "note" in run else ""
+    return "\n".join(lines) + f"\n{note}"
+
+
+def _folder(run: dict[str, Any]) -> str:
+    share, memory = run["share"], run["memory"]
+    started = run["naic caption with its start, a second"]
+    sizes = " | ".join(f"{size:,.0f} MiB" for size in memory["peak so far, MiB"].values())
+    marks = " | ".join(f"{int(mark):,}" for mark in memory["peak so far, MiB"])
+    columns = "|---" * (1 + len(memory["peak so far, MiB"])) + "|"
+    return f"""## A folder of photos
+
+By `benchmarks/caption_folder.py` on {run["machine"]["cores"]} cores, {run["pictures"]:,} JPEGs,
+{run["rounds"]} times in turns, medians.
+
+| | a second | share |
+|---|---|---|
+| the model alone, on ready tensors | {run["model alone, a second"]:.1f} | |
+| `naic caption`, once it is at work | {run["naic caption, a second"]:.1f} | {share:.2f} |
+| `naic caption`, from its start to its end | {started:.1f} | {run["share with its start"]:.2f} |
+
+Asked for: {SHARE:g} of the model alone: {_held(share >= SHARE)}. Its start is the import of PyTorch
+and the unpacking of the weights.
+
+| captions | {marks} |
+{columns}
+| most memory so far | {sizes} |
+"""
+
+
+def _kills(run: dict[str, Any]) -> str:
+    by_format: dict[str, int] = {}
+    for kill in run["kills"]:
+        by_format[kill["format"]] = by_format.get(kill["format"], 0) + 1
+    counts = ", ".join(f"{count} of {name}" for name, count in by_format.items())
+    return f"""## Killed and resumed
+
+`{run["command"]}`: {run["pictures"]} pictures, {len(run["kills"])} kills with SIGKILL
+({counts}). After each kill every file with a final name was whole; at the end all captions were
+those of a run that nobody killed, byte for byte: none missing, doubled or half-written.
+"""

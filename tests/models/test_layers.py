@@ -9,7 +9,7 @@ from torch import nn
 from naic.errors import ConfigError
 from naic.models.captioner import Captioner
 from naic.models.config import TransformerConfig
-from naic.models.layers import FEW, FeedForward, aligned, aligned_linear, grid_codes
+from naic.models.layers import FEW, FeedForward, aligned, aligned_linear, fewer_kernels, grid_codes
 
 
 def test_a_cells_code_is_its_row_and_its_column() -> None:
@@ -85,7 +85,7 @@ def test_what_is_done_by_hand_has_the_same_values(places: int, width: int) -> No
         nn.init.normal_(own, std=0.2)
     whole = nn.ModuleList([layer, norm]).cuda().half().eval()
     x = torch.randn(1, places, width, device="cuda").half()
-    with torch.no_grad():
+    with torch.no_grad(), fewer_kernels():
         found = layer(x, norm, dropout)
     expected = whole.float()[0](x.float(), norm, dropout)
     assert found.shape == x.shape

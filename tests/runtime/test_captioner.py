@@ -244,8 +244,13 @@ def test_a_backbone_that_is_not_installed_is_named(
 
 def test_weights_that_are_no_numbers_are_refused(home: Path, tmp_path: Path) -> None:
     captioner = Captioner(make_model(tmp_path / "bad", eyes=NETWORK, spoilt=True), device="cpu")
-    with pytest.raises(CheckpointError, match="its weights are no numbers"):
+    with pytest.raises(CheckpointError, match="its weights are no numbers") as caught:
         captioner.caption(photos(home))
+    assert "float16" not in caught.value.hint
+    captioner.engine.precision = "float16"  # where numbers end at 65,504
+    with pytest.raises(CheckpointError, match="too large for float16") as caught:
+        captioner(photos(home)[0])
+    assert "--runtime eager" in caught.value.hint
 
 
 def no_room(*_: object) -> None:

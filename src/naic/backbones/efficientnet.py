@@ -22,6 +22,7 @@ from torch import Tensor, nn
 
 # Pixels 0..255 are brought to about -1..1 with these; the weights were trained so.
 PIXEL_MEAN, PIXEL_STD = 127.0, 128.0
+HALF = (torch.float16, torch.bfloat16)
 STEM_CHANNELS, GRID_CHANNELS = 32, 1280  # the Lite family does not scale these two
 
 
@@ -82,7 +83,7 @@ class Conv(nn.Conv2d):
 
     def forward(self, x: Tensor) -> Tensor:
         """(B, C, H, W) -> (B, C', ceil(H / stride), ceil(W / stride))."""
-        for_use = x.is_cuda and x.dtype != torch.float32 and not torch.is_grad_enabled()
+        for_use = x.is_cuda and x.dtype in HALF and not torch.is_grad_enabled()
         x = self._product(x) if for_use and self.kernel_size == (1, 1) else super().forward(x)
         return F.relu6(x, inplace=True) if self.active else x
 

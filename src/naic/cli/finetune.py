@@ -91,6 +91,6 @@ def _print_words(new: Sequence[str], unknown: Sequence[str]) -> None:
 
 def _scores(score: Score) -> str:
     return (
-        f"CIDEr {100 * score.cider:.1f}, repeats {score.repeats:.1%}, "
+        f"CIDEr {100 * score.cider:.1f}, "
         f"bad endings {score.bad_endings:.1%} on the pictures held out"
     )

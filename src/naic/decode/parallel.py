@@ -12,6 +12,7 @@ from naic.errors import ConfigError
 from naic.models.captioner import Captioner
 
 PIECE, MOST_OF_A_PIECE = 256, 16  # words that are looked through together, and taken of them
+FEW = 256  # rows; more of them keep a GPU busy by themselves
 
 
 class Parallel(NamedTuple):
@@ -57,7 +58,9 @@ def parallel(
 
 def likeliest(log_probs: Tensor, count: int) -> tuple[Tensor, Tensor]:
     """The `count` highest of (..., V) log-probabilities, best first, and their words."""
-    if log_probs.is_cuda and log_probs.shape[-1] >= 2 * PIECE and count <= MOST_OF_A_PIECE:
+    words = log_probs.shape[-1]
+    few = words >= 2 * PIECE and log_probs.numel() <= FEW * words and count <= MOST_OF_A_PIECE
+    if log_probs.is_cuda and few:
         return by_pieces(log_probs, count)
     values, ids = log_probs.topk(count, dim=-1)
     return values, ids

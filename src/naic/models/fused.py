@@ -110,7 +110,7 @@ def linear(
 @cache
 def works(device: torch.device) -> bool:
     """Whether a kernel can be made and run here: Triton needs a C compiler, for one thing."""
-    with torch.device(device):
+    with torch.random.fork_rng([device]), torch.device(device):  # nobody's dice are touched
         layer = nn.Linear(CHUNK, NARROW).half()
         x = torch.randn(ROWS, CHUNK).half()
     try:

@@ -4,6 +4,9 @@ B images, T places in a sequence, D the width, H heads of d = D/H numbers each.
 """
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 import torch
 import torch.nn.functional as F
@@ -24,7 +27,9 @@ def linear(inputs: int, outputs: int, blocks: int = 1) -> nn.Linear:
     return layer
 
 
+HALF = (torch.float16, torch.bfloat16)
 FEW = 64  # places: with more of them the libraries' own kernels are as fast
+_FEWER: ContextVar[bool] = ContextVar("fewer_kernels", default=False)
 ALIGNED = 64  # outputs: rows of such a length are written and read in whole pieces by a GPU
 
 
@@ -119,29 +124,27 @@ def attend(
     return seen.transpose(1, 2).flatten(2)
 
 
-def project(
-    x: Tensor, layer: nn.Linear, *, norm: nn.LayerNorm | None = None, relu: bool = False
-) -> Tensor:
-    """What `layer` makes of norm(x), and of that ReLU; norm and ReLU if they are asked for.
+def project(x: Tensor, norm: nn.LayerNorm, layer: nn.Linear, *, relu: bool = False) -> Tensor:
+    """What `layer` makes of norm(x), and ReLU of that if it is asked for.
 
     On a GPU, for use and not for training, in one kernel where there are few places.
     """
     if by_hand(x):
-        if norm is not None and in_one_kernel(x, layer, norm):
+        if in_one_kernel(x, layer, norm):
             from naic.models.fused import linear as fused
 
             return fused(x, layer, norm, relu=relu)
         if relu:  # which a product can end in at no cost
-            inputs = x if norm is None else norm(x)
-            flat = torch._addmm_activation(layer.bias, inputs.flatten(0, -2), layer.weight.t())
-            return flat.view(*x.shape[:-1], -1)
-    found: Tensor = layer(x if norm is None else norm(x))
+            flat = norm(x).flatten(0, -2)
+            ended = torch._addmm_activation(layer.bias, flat, layer.weight.t())
+            return ended.view(*x.shape[:-1], -1)
+    found: Tensor = layer(norm(x))
     return found.relu() if relu else found
 
 
 def add(residual: Tensor, x: Tensor, layer: nn.Linear, dropout: nn.Dropout) -> Tensor:
     """The sum of `residual` and dropout(layer(x)), likewise."""
-    if by_hand(x) and in_one_kernel(x, layer, None):
+    if by_hand(x) and not dropout.training and in_one_kernel(x, layer, None):
         from naic.models.fused import linear as fused
 
         return fused(x, layer, None, residual)
@@ -151,14 +154,27 @@ def add(residual: Tensor, x: Tensor, layer: nn.Linear, dropout: nn.Dropout) -> T
 
 def by_hand(x: Tensor) -> bool:
     """Whether what a compiler would do is done by hand: for use, on a GPU, in half precision."""
-    if not x.is_cuda or x.dtype == torch.float32 or torch.is_grad_enabled():
+    if not x.is_cuda or x.dtype not in HALF or torch.is_grad_enabled():
         return False
     return not torch.compiler.is_compiling() and not torch.is_autocast_enabled(x.device.type)
 
 
+@contextmanager
+def fewer_kernels() -> Iterator[None]:
+    """While a graph is recorded: kernels of our own are used where places are few.
+
+    Elsewhere they are not: to start one of them takes Python longer than several of torch's.
+    """
+    token = _FEWER.set(True)
+    try:
+        yield
+    finally:
+        _FEWER.reset(token)
+
+
 def in_one_kernel(x: Tensor, layer: nn.Linear, norm: nn.LayerNorm | None) -> bool:
     """Whether there are so few places that starting a kernel takes longer than running it."""
-    if x.numel() > FEW * x.shape[-1]:
+    if not _FEWER.get() or x.numel() > FEW * x.shape[-1]:
         return False
     try:
         from naic.models.fused import fits, works
@@ -196,7 +212,7 @@ class SelfAttention(nn.Module):
             causal: no place sees those after it.
         """
         batch, places, width = x.shape
-        qkv = project(x, self.qkv, norm=norm)
+        qkv = project(x, norm, self.qkv)
         parts = qkv.view(batch, places, 3, self.heads, width // self.heads)
         query, key, value = parts.permute(2, 0, 3, 1, 4).unbind(0)  # (B, H, T, d) each
         rate = self.dropout if self.training else 0.0
@@ -219,7 +235,7 @@ class SelfAttention(nn.Module):
         that its shapes never change; `visible` (B, 1, W, N*W) lets through the sentence's own.
         """
         batch, beams, width = x.shape
-        qkv = project(x, self.qkv, norm=norm)
+        qkv = project(x, norm, self.qkv)
         parts = qkv.view(batch, beams, 3, self.heads, width // self.heads)
         past.index_copy_(1, position.view(1), parts[:, None, :, 1:])
         key, value = past.flatten(1, 2).permute(2, 0, 3, 1, 4).unbind(0)  # (B, H, N*W, d)
@@ -254,7 +270,7 @@ class CrossAttention(nn.Module):
         repeated for each of them.
         """
         batch, places, width = x.shape
-        query = project(x, self.query, norm=norm)
+        query = project(x, norm, self.query)
         query = query.view(batch, places, self.heads, width // self.heads).transpose(1, 2)
         rate = self.dropout if self.training else 0.0
         return add(x, attend(query, keys, values, mask, rate), self.out, dropout)
@@ -275,5 +291,5 @@ class FeedForward(nn.Sequential):
         first, _, drop, last = self
         assert isinstance(first, nn.Linear)
         assert isinstance(last, nn.Linear)
-        hidden = drop(project(x, first, norm=norm, relu=True))
+        hidden = drop(project(x, norm, first, relu=True))
         return add(x, hidden, last, dropout)

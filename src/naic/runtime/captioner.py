@@ -223,7 +223,11 @@ class Captioner:
                 beams = self._causal.beams(pixels, asked.alternatives)
         if not np.isfinite(said.log_probs[..., 0]).all() or np.isnan(said.log_probs).any():
             why = "it gives no probability to any word: its weights are no numbers"
-            raise CheckpointError(str(self._where), why, "Use a whole copy of the model.")
+            hint = "Use a whole copy of the model."
+            if self.engine.precision == "float16":
+                why += ", or too large for float16"
+                hint += ' Or compute with more: --runtime eager, or precision="bfloat16".'
+            raise CheckpointError(str(self._where), why, hint)
         return write(said, beams, self.vocabulary, asked)
 
 

@@ -10,8 +10,8 @@ A Captioner calls its engine from one thread at a time: an engine needs no lock 
 """
 
 import threading
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -27,6 +27,7 @@ from naic.decode.policy import NEVER
 from naic.errors import ConfigError
 from naic.models.captioner import Captioner as Network
 from naic.models.decoder import Memory
+from naic.models.layers import fewer_kernels
 
 TOP = 5  # words that an agent is asked for
 MOST_PIXELS = 2048  # a side: a stranger's model must not fill the memory
@@ -210,7 +211,7 @@ class GraphEngine:
             pixels = pixels.pin_memory()
         stream = torch.cuda.Stream(self.device)  # type: ignore[no-untyped-call]
         stream.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(stream), attention(size):
+        with torch.cuda.stream(stream), kernels(size):
             for _ in range(WARM_UP):
                 found = self._run(pixels.to(self.device))
         torch.cuda.current_stream().wait_stream(stream)
@@ -221,7 +222,7 @@ class GraphEngine:
         graph = torch.cuda.CUDAGraph()
         # thread_local: another thread of the program may use the GPU for something else meanwhile.
         recording = torch.cuda.graph(graph, self._pool, stream, capture_error_mode="thread_local")
-        with recording, attention(size):
+        with recording, kernels(size):
             found = self._run(pixels.to(self.device, non_blocking=True))
             for kept, tensor in zip((words, log_probs), found, strict=True):
                 kept.copy_(tensor.to(kept.dtype), non_blocking=True)
@@ -249,11 +250,14 @@ def if_it_compiles(engine: Engine, pixels: int) -> None:
         raise ConfigError("runtime", why, hint) from error
 
 
-def attention(size: int) -> AbstractContextManager[None]:
-    """How attention is computed: for few pictures in one kernel; torch's choice takes two."""
+@contextmanager
+def kernels(size: int) -> Iterator[None]:
+    """Which kernels are recorded: for few pictures fewer, if larger ones than torch would take."""
     if size > FEW:
-        return nullcontext()
-    return sdpa_kernel([SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH])
+        yield
+        return
+    with fewer_kernels(), sdpa_kernel([SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]):
+        yield
 
 
 def padded(count: int) -> int:

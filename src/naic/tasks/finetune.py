@@ -56,7 +56,6 @@ class Score:
     """How good captions of the held-out pictures are, as shares of 1."""
 
     cider: float
-    repeats: float
     bad_endings: float
 
 
@@ -204,7 +203,7 @@ def _tune(
 
 
 def _score(found: "Validation") -> Score:
-    return Score(found.cider, found.repeats, found.bad_endings)
+    return Score(found.cider, found.bad_endings)
 
 
 def _request(options: FinetuneOptions, folder: Path, plan: Plan) -> dict[str, Any]:

@@ -169,7 +169,10 @@ def write_best(folder: Path, loaded: "LoadedModel", work: Path) -> None:
 
 
 def validate_held_out(loaded: "LoadedModel", store: FeatureStore, device: str) -> "Validation":
-    """Captions of the held-out pictures; features stand for what the model's eyes would see."""
+    """Captions of the held-out pictures, as `naic caption` would give them.
+
+    Features stand for what the model's eyes would see.
+    """
     from naic.backbones.efficientnet import GRID_CHANNELS
     from naic.backbones.load import choose_device
     from naic.captioners.seeing import without_eyes
@@ -184,4 +187,4 @@ def validate_held_out(loaded: "LoadedModel", store: FeatureStore, device: str) -
     chosen = choose_device(device)
     rows = [row for row, record in enumerate(store.records) if record.split == HELD_OUT]
     validator = Validator(store, rows, loaded.vocabulary, batch=16, device=chosen)
-    return validator.validate(model.to(chosen).eval(), loaded.family, Decoding())
+    return validator.validate(model.to(chosen).eval(), loaded.family, Decoding(repeats=False))
