@@ -82,6 +82,8 @@ def command(listed: Path, folder: Path) -> tuple[float, list[tuple[float, int, i
 
 def steady(seen: Sequence[tuple[float, int, int]]) -> float:
     """Captions a second from the second batch to the last."""
+    if len(seen) < 3:
+        raise SystemExit("caption_folder: too few pictures to see a rate")
     (begin, first, _), (end, last, _) = seen[1], seen[-1]
     return (last - first) / (end - begin)
 
@@ -113,7 +115,7 @@ def memory(listed: Path, count: int, folder: Path) -> dict[str, Any]:
     marks = [count // 8, count // 4, count // 2, count]
     found = {}
     for mark in marks:
-        found[str(mark)] = max(size for _, done, size in seen if done <= mark) / MIB
+        found[str(mark)] = max((size for _, done, size in seen if done <= mark), default=0) / MIB
     return {"pictures": count, "peak so far, MiB": found}
 
 
@@ -122,7 +124,7 @@ def main() -> None:
     parser.add_argument("--pictures", type=Path, required=True)
     parser.add_argument("--count", type=int, default=1000)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--long", type=int, default=0, help="also this many, for the memory")
+    parser.add_argument("--long", type=int, default=8000, help="this many for the memory")
     parser.add_argument("--out", type=Path)
     own = parser.parse_args()
     files = sorted(own.pictures.rglob("*.jpg"))
@@ -135,8 +137,7 @@ def main() -> None:
         pictures = torch.from_numpy(np.stack(opened))
         figures = {"machine": machine(torch.device("cpu"))}
         figures |= rates(listed, pictures, own.rounds, folder)
-        if own.long:
-            figures["memory"] = memory(many, own.long, folder)
+        figures["memory"] = memory(many, own.long, folder)
     text = json.dumps(figures, indent=1) + "\n"
     print(text, end="")
     if own.out:

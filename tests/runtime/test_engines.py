@@ -158,7 +158,8 @@ def test_a_graph_writes_into_no_one_elses_memory(models: Path) -> None:
     engine = make_ready(models / "seeing", "cuda", "graph", "float32").engine
     expected = engine(some_pixels(2))
     others = [torch.full((1 << 20,), 7, dtype=torch.uint8, device="cuda") for _ in range(40)]
-    others += [torch.full((2 * PIXELS * PIXELS * 3,), 7, dtype=torch.uint8, device="cuda")] * 40
+    size = 2 * PIXELS * PIXELS * 3  # as what the engine was given
+    others += [torch.full((size,), 7, dtype=torch.uint8, device="cuda") for _ in range(40)]
     same(engine(some_pixels(2)), expected)
     assert all(bool((other == 7).all()) for other in others)
 

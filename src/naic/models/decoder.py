@@ -1,7 +1,7 @@
 """The decoder: word by word (causal), or all N agents at once (parallel)."""
 
 import math
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import torch
 from torch import Tensor, nn
@@ -131,9 +131,15 @@ class Decoder(nn.Module):
         """
         first = self.layers[0]
         assert isinstance(first, DecoderLayer)
-        if not self.causal and not self.training:
+        if not self.causal and self.opening is None:
             self.opening = first.hear(self.positions[None, None], causal=False)[0, 0]
         self.output = aligned(self.output)
+
+    def train(self, mode: bool = True) -> Self:
+        """Nothing is settled in a model that learns."""
+        if mode:
+            self.opening = None
+        return super().train(mode)
 
     def remember(self, encoded: Tensor, mask: Tensor | None) -> Memory:
         """All layers' keys and values of the regions (B, R, D), in one multiplication."""

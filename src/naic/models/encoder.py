@@ -59,7 +59,8 @@ class Encoder(nn.Module):
     def settle(self, regions: int) -> None:
         """Keep the codes of a grid of `regions`, which else are made anew in each pass."""
         weight = self.project.weight
-        if self.grid:
+        known = self.codes is not None and len(self.codes) == regions
+        if self.grid and not known:  # a recorded graph may read those that are there
             codes = grid_codes(regions, weight.shape[0], weight.device)
             self.codes = codes.to(weight.dtype)
 

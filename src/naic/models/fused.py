@@ -79,7 +79,7 @@ def linear(
     relu: bool = False,
 ) -> Tensor:
     """(..., K) to (..., L): residual + relu(layer(norm(x))), each of them if it is asked for."""
-    flat = x.reshape(-1, layer.in_features)
+    flat = x.reshape(-1, layer.in_features).contiguous()
     rows, outputs = len(flat), layer.out_features
     found = torch.empty(*x.shape[:-1], outputs, dtype=x.dtype, device=x.device)
     broad = NARROW if rows <= ROWS else WIDE
@@ -108,13 +108,23 @@ def linear(
 
 
 @cache
-def works(device: torch.device) -> bool:
-    """Whether a kernel can be made and run here: Triton needs a C compiler, for one thing."""
-    with torch.random.fork_rng([device]), torch.device(device):  # nobody's dice are touched
-        layer = nn.Linear(CHUNK, NARROW).half()
-        x = torch.randn(ROWS, CHUNK).half()
+def works(device: torch.device, kind: torch.dtype) -> bool:
+    """Whether the kernels can be made and run here: Triton needs a C compiler, for one thing."""
     try:
-        with torch.no_grad():
-            return torch.allclose(linear(x, layer), layer(x), atol=0.05)
+        with torch.random.fork_rng([device]), torch.no_grad():  # nobody's dice are touched
+            return _says_the_same(device, kind)
     except Exception:  # of any kind: without it all is the same, if slower
         return False
+
+
+def _says_the_same(device: torch.device, kind: torch.dtype) -> bool:
+    """Both forms, each in the largest size that is used of it."""
+    norm, out, back = nn.LayerNorm(CHUNK), nn.Linear(CHUNK, WIDE), nn.Linear(4 * CHUNK, WIDE)
+    nn.ModuleList((norm, out, back)).to(device, kind)
+    x, hidden, residual = (
+        torch.randn(ROWS + 1, width, device=device, dtype=kind)
+        for width in (CHUNK, 4 * CHUNK, WIDE)
+    )
+    first, second = linear(x, out, norm, relu=True), linear(hidden, back, None, residual)
+    same = torch.allclose(first, out(norm(x)).relu(), atol=0.1)
+    return same and torch.allclose(second, residual + back(hidden), atol=0.1)

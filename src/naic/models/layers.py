@@ -42,7 +42,7 @@ def aligned_linear(x: Tensor, layer: nn.Linear, words: int) -> Tensor:
     """
     if not x.is_cuda or layer.out_features % ALIGNED == 0:
         found: Tensor = layer(x)
-        return found[..., :words]
+        return found if layer.out_features == words else found[..., :words]
     spare = -layer.out_features % ALIGNED
     weight = F.pad(layer.weight, (0, 0, 0, spare))
     bias = F.pad(layer.bias, (0, spare))
@@ -180,7 +180,7 @@ def in_one_kernel(x: Tensor, layer: nn.Linear, norm: nn.LayerNorm | None) -> boo
         from naic.models.fused import fits, works
     except ImportError:  # no Triton
         return False
-    return fits(layer, norm) and works(x.device)
+    return fits(layer, norm) and works(x.device, x.dtype)
 
 
 class SelfAttention(nn.Module):

@@ -48,7 +48,7 @@ class Caption:
 
     Attributes:
         text: the sentence without its period.
-        words: its words, one for each agent before the one that said the period.
+        words: those of the text, one for each agent from the first on.
         confidence: the probability of the whole sentence: of all its words and of its end. Of one
             that was cut, of what the agents said up to the limit or the period.
         alternatives: sentences that it could have said, if they were asked for: first the caption

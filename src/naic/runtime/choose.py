@@ -88,13 +88,14 @@ def make_ready(model: str | Path, device: str, runtime: str, precision: str) -> 
         return _exported(exported, chosen, runtime, precision, may_move=device == "auto")
     _check(runtime, precision, chosen)
     loaded = load_whole(where)
+    recorded = chosen.type == "cuda" and _recordable(loaded.settings)
     if runtime == "auto":
-        runtime = "graph" if chosen.type == "cuda" and _recordable(loaded.settings) else "eager"
+        runtime = "graph" if recorded else "eager"
     if precision == "auto":
-        half = chosen.type == "cuda" and runtime != "eager"
+        half = runtime == "graph" or (runtime == "compile" and recorded)
         precision = "float16" if half else "float32"
     kinds: dict[str, type[EagerEngine] | type[CompiledEngine] | type[GraphEngine]]
-    compiled = CompiledGraphEngine if chosen.type == "cuda" else CompiledEngine
+    compiled = CompiledGraphEngine if recorded else CompiledEngine
     kinds = {"eager": EagerEngine, "compile": compiled, "graph": GraphEngine}
     if chosen.type == "cpu":
         keep_freed_memory()

@@ -1,7 +1,7 @@
 """Engines: ways to run a captioner, all behind one call that takes pixels and gives words.
 
     eager      torch as it comes; on a CPU, and where the others cannot be had
-    compile    torch.compile: a minute at the start, then fewer and larger steps
+    compile    torch.compile: slow at the start, then fewer and larger steps
     graph      a CUDA graph: launching the kernels of a small model takes longer than they run;
                on a GPU, what was compiled is recorded as one, too
     onnx       ONNX Runtime on an exported file (`onnx_engine.py`)
@@ -56,7 +56,7 @@ class Engine(Protocol):
     Attributes:
         runtime: "eager", "compile", "graph" or "onnx".
         device: where it runs.
-        precision: "float32", "bfloat16" or "int8".
+        precision: "float32", "float16", "bfloat16" or "int8".
         pixels: P, the side of the pictures that it takes.
     """
 
@@ -127,8 +127,8 @@ class EagerEngine:
     runtime = "eager"
 
     def __init__(self, whole: Whole, pixels: int, device: torch.device, precision: str) -> None:
-        self.device, self.precision, self.pixels = device, precision, pixels
         self._whole = whole.to(device, KINDS[precision])
+        self.device, self.precision, self.pixels = _place(whole), precision, pixels
 
     @torch.inference_mode()
     def __call__(self, pixels: Tensor) -> Said:
@@ -144,8 +144,8 @@ class CompiledEngine:
     runtime = "compile"
 
     def __init__(self, whole: Whole, pixels: int, device: torch.device, precision: str) -> None:
-        self.device, self.precision, self.pixels = device, precision, pixels
         self._whole = whole.to(device, KINDS[precision])
+        self.device, self.precision, self.pixels = _place(whole), precision, pixels
         # Without CUDA graphs ("reduce-overhead"): those of torch.compile belong to one thread.
         self._run = torch.compile(self._whole, dynamic=False)
         if_it_compiles(self, pixels)
@@ -180,8 +180,8 @@ class GraphEngine:
     runtime = "graph"
 
     def __init__(self, whole: Whole, pixels: int, device: torch.device, precision: str) -> None:
-        self.device, self.precision, self.pixels = device, precision, pixels
         self._whole = whole.to(device, KINDS[precision])
+        self.device, self.precision, self.pixels = _place(whole), precision, pixels
         self._run: Callable[[Tensor], tuple[Tensor, Tensor]] = self._whole
         self._graphs: dict[int, _Graph] = {}
         # The graphs share their working space: no two of them run at once.
@@ -244,20 +244,31 @@ def if_it_compiles(engine: Engine, pixels: int) -> None:
     """Run once: what is missing should show when a model is loaded, not at the first picture."""
     try:
         engine(torch.zeros(1, pixels, pixels, 3, dtype=torch.uint8))
+    except torch.OutOfMemoryError:  # which is a RuntimeError, and has nothing to do with compilers
+        raise
     except RuntimeError as error:
-        why = f"torch.compile cannot be used here ({str(error).strip().splitlines()[0]})"
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        why = f"torch.compile cannot be used here ({reason})"
         hint = "Use the runtime eager, or install what it asks for (a C++ compiler, as a rule)."
         raise ConfigError("runtime", why, hint) from error
 
 
 @contextmanager
 def kernels(size: int) -> Iterator[None]:
-    """Which kernels are recorded: for few pictures fewer, if larger ones than torch would take."""
+    """Which kernels are recorded: for few pictures fewer, if larger ones than torch would take.
+
+    The choice of attention is for the whole process, while a graph is recorded, not for a thread.
+    """
     if size > FEW:
         yield
         return
     with fewer_kernels(), sdpa_kernel([SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]):
         yield
+
+
+def _place(whole: Whole) -> torch.device:
+    """Where the weights are: "cuda" alone would mean another GPU in another thread."""
+    return next(whole.parameters()).device
 
 
 def padded(count: int) -> int:

@@ -3,6 +3,7 @@
 The graph carries its vocabulary and the size of its pictures, so that the one file is enough.
 """
 
+import copy
 import io
 import json
 import logging
@@ -83,8 +84,10 @@ def export_graph(what: str, loaded: LoadedWhole, precision: str) -> Exported:
     """
     check_exportable(what, loaded)
     onnx = import_onnx()
-    module = _Graph(loaded.whole).eval()  # all of it: the exporter puts back the mode it finds
     pictures = _made_up(loaded.pixels)
+    whole = copy.deepcopy(loaded.whole)
+    whole.settle(pictures)  # as every engine does: what depends on no picture is a constant
+    module = _Graph(whole).eval()  # all of it: the exporter puts back the mode it finds
     traced = onnx.load_from_string(_trace(what, module, pictures[:TRACED]))
     words = _check_same(what, traced, module, pictures)
     if precision == "int8":

@@ -169,9 +169,9 @@ def write_best(folder: Path, loaded: "LoadedModel", work: Path) -> None:
 
 
 def validate_held_out(loaded: "LoadedModel", store: FeatureStore, device: str) -> "Validation":
-    """Captions of the held-out pictures, as `naic caption` would give them.
+    """Captions of the held-out pictures, without repeats as `naic caption` would give them.
 
-    Features stand for what the model's eyes would see.
+    Features stand for what the model's eyes would see; loose ends are left, so that they count.
     """
     from naic.backbones.efficientnet import GRID_CHANNELS
     from naic.backbones.load import choose_device
