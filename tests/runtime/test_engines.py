@@ -1,6 +1,8 @@
+import copy
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,12 +11,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
+from naic.captioners.seeing import PATCH, SeeingCaptioner
 from naic.decode.greedy import greedy
 from naic.decode.parallel import parallel
 from naic.errors import ConfigError
+from naic.models.config import TransformerConfig
 from naic.runtime.captioner import Captioner
 from naic.runtime.choose import load_whole, make_ready
-from naic.runtime.engines import TOP, CompiledEngine, EagerEngine, GraphEngine, Said, padded
+from naic.runtime.engines import (
+    TOP,
+    CompiledEngine,
+    EagerEngine,
+    GraphEngine,
+    Said,
+    Whole,
+    padded,
+)
 from tests.runtime.small import LENGTH, NETWORK, PIXELS, make_model
 
 CPU = torch.device("cpu")
@@ -176,3 +188,34 @@ def test_threads_share_the_graphs(models: Path) -> None:
 
     with ThreadPoolExecutor(6) as pool:
         assert list(pool.map(work, [*range(6)] * 4)) == expected * 4
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("count", [1, 2, 3, 4, 5])
+def test_the_kernels_of_our_own_are_used_in_graphs_of_few_pictures(
+    count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A model as wide as the one that ships, on a grid, with words enough to be cut in pieces."""
+    from naic.models import fused
+
+    torch.manual_seed(0)
+    sizes = {"width": 512, "heads": 8, "encoder_layers": 1, "decoder_layers": 2, "hidden": 2048}
+    config = TransformerConfig(**sizes, length=16, grid=True, dropout=0.0, eyes=NETWORK)
+    model = SeeingCaptioner(config, PATCH, 1000, causal=False).eval()
+    with torch.no_grad():
+        model.decoder.output.weight.mul_(3)  # sure of its words
+    whole = Whole(model, None)
+    exact = EagerEngine(copy.deepcopy(whole), PIXELS, torch.device("cuda"), "float32")
+    calls: list[int] = []
+    real = fused.linear
+
+    def counted(x: Tensor, *rest: Any, **options: Any) -> Tensor:
+        calls.append(x.numel() // x.shape[-1])
+        return real(x, *rest, **options)
+
+    monkeypatch.setattr(fused, "linear", counted)
+    graph = GraphEngine(whole, PIXELS, torch.device("cuda"), "float16")
+    said, expected = graph(some_pixels(count)), exact(some_pixels(count))
+    assert (max(calls, default=0) > 0) == (count <= 4)
+    assert np.allclose(said.log_probs[..., 0], expected.log_probs[..., 0], atol=0.05)
+    assert (said.words[..., 0] == expected.words[..., 0]).mean() > 0.9
