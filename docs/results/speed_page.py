@@ -139,7 +139,8 @@ def _gpu_claims(rows: list[Row]) -> list[tuple[str, str, str]]:
             claims.append((f"{what}, {row.part}", _times(row.ratio), _held(row.ratio >= TEACHER)))
         if row.model == "BLIP-base" and row.ratio_as_used is not None:
             what = f"{BLIP:g}× faster than BLIP-base, {row.decoding}, each as used"
-            found = f"{_times(row.ratio_as_used)} (BLIP-base: median of {row.repeats} passes)"
+            same = f"; {_times(row.ratio)} eager against eager" if row.ratio else ""
+            found = f"{_times(row.ratio_as_used)} (BLIP-base: median of {row.repeats} passes){same}"
             claims.append((what, found, _held(row.ratio_as_used >= BLIP)))
     return claims
 

@@ -167,7 +167,7 @@ def test_a_file_and_what_is_said_of_it(home: Path, capsys: pytest.CaptureFixture
     words = ["caption", "a.png", "none.jpg", "--format", "jsonl", "--out", "out.jsonl"]
     assert main(words) == 3
     said = capsys.readouterr()
-    assert said.out == "captions: 1 in out.jsonl\n"
+    assert said.out == "captions: 1 in out.jsonl; 1 could not be used\n"
     assert said.err.splitlines() == [
         "captions: 0/2",
         "naic caption: none.jpg: there is no such file. Check the path.",
@@ -177,7 +177,7 @@ def test_a_file_and_what_is_said_of_it(home: Path, capsys: pytest.CaptureFixture
     assert main(words) == 2
     assert "out.jsonl: there is such a file already. Add --existing" in capsys.readouterr().err
     assert main([*words[:2], *words[3:], "--existing", "skip"]) == 0
-    assert capsys.readouterr().out == "captions: 0 in out.jsonl; 1 were there already\n"
+    assert capsys.readouterr().out == "captions: 0 new in out.jsonl; 1 were there already\n"
 
 
 def test_texts_beside_the_pictures(home: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -96,4 +96,6 @@ def _summary(done: Captioned, options: CaptionOptions) -> str:
     kept = f"; {done.kept:,} were there already" if done.kept else ""
     beside = "with a picture beside it" if done.passed_over == 1 else "with pictures beside them"
     over = f"; {done.passed_over:,} passed over, {beside}" if done.passed_over else ""
-    return f"captions: {done.captions:,} {where}{resumed}{kept}{over}"
+    new = " new" if done.kept else ""
+    bad = f"; {done.bad:,} could not be used" if done.bad else ""
+    return f"captions: {done.captions:,}{new} {where}{resumed}{kept}{over}{bad}"
