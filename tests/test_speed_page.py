@@ -118,7 +118,7 @@ def test_runtimes_a_folder_and_kills_follow(tmp_path: Path) -> None:
         "share": 0.75,
         "naic caption with its start, a second": 28.0,
         "share with its start": 0.7,
-        "memory": {"peak so far, MiB": {"1000": 900.0, "8000": 901.0}},
+        "memory": {"pictures": 8000, "peak so far, MiB": {"1000": 900.0, "8000": 901.0}},
     }
     (tmp_path / "caption-folder.json").write_text(json.dumps(folder))
     kills = {"command": "kill it", "pictures": 120, "kills": [{"format": "csv"}] * 3}
@@ -127,6 +127,8 @@ def test_runtimes_a_folder_and_kills_follow(tmp_path: Path) -> None:
     assert text.startswith(plain.rstrip())
     assert "| onnx, int8 | 955 | 113.90 | 0.0100 | 7,000 | 17.00 (2.70×) |" in text
     assert "\nSaid so.\n" in text
+    assert "--engines onnx:int8 --batches 1`" in text
+    assert "--count 1000 --rounds\n3 --long 8000`" in text
     assert "| `naic caption`, once it is at work | 30.0 | 0.75 |" in text
     assert "0.8 of the model alone: **missed**" in text
     assert "| most memory so far | 900 MiB | 901 MiB |" in text

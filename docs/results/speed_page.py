@@ -242,8 +242,13 @@ def _compared(run: dict[str, Any]) -> str:
             f"| {row['engine'].replace(':', ', ')} | {row['equal']:,} | {row['cider']:.2f} | "
             f"{row['furthest']:.4f} | {size} | {times} |"
         )
+    engines = " ".join(row["engine"] for row in run["rows"])
+    command = (
+        "\n`python benchmarks/runtimes.py --captions dataset_coco.json.xz --pictures train2017 "
+        f"--engines {engines} --batches {' '.join(map(str, batches))}`\n"
+    )
     note = f"\n{run['note']}\n" if "note" in run else ""
-    return "\n".join(lines) + f"\n{note}"
+    return "\n".join(lines) + f"\n{command}{note}"
 
 
 def _folder(run: dict[str, Any]) -> str:
@@ -254,8 +259,9 @@ def _folder(run: dict[str, Any]) -> str:
     columns = "|---" * (1 + len(peaks)) + "|"
     return f"""## A folder of photos
 
-By `benchmarks/caption_folder.py` on {run["machine"]["cores"]} cores, {run["pictures"]:,} JPEGs,
-{run["rounds"]} times in turns, medians.
+`python benchmarks/caption_folder.py --pictures train2017 --count {run["pictures"]} --rounds
+{run["rounds"]} --long {run["memory"]["pictures"]}` on {run["machine"]["cores"]} cores; JPEGs, the
+two in turns, medians.
 
 | | a second | share |
 |---|---|---|

@@ -61,10 +61,9 @@ class Captioner(nn.Module):
     def settle(self, regions: int) -> None:
         """Make ready for use alone: what depends on no image is computed once.
 
-        For a model whose weights stay as they are, after it was brought to its device. It says what
-        it said before; images of another number of regions take a little longer.
+        For a model in eval mode whose weights stay as they are, after it was brought to its device.
+        It says what it said before; images of another number of regions take a little longer.
         """
-        self.eval()
         self.encoder.settle(regions)
         self.decoder.settle()
 
