@@ -23,9 +23,9 @@ from torch import Tensor
 
 from naic.images import open_image, square_pixels
 from naic.runtime.captioner import BATCH, shipped_model
-from naic.runtime.choose import make_ready
 from naic.runtime.engines import Engine
-from naic.runtime.timing import machine
+from naic.runtime.load import make_ready
+from naic.tasks.benchmark.timing import machine
 
 EVERY = 0.02  # seconds between looks at the journal
 MIB = 2**20

@@ -7,12 +7,12 @@ import argparse
 from pathlib import Path
 
 from naic.backbones.load import choose_device
-from naic.captioners.folder import load_model
-from naic.captioners.teacher import check_features
 from naic.data.features import FeatureStore
 from naic.decode.decoding import Decoding
 from naic.errors import NaicError
 from naic.files import write_atomically
+from naic.models.folder import load_model
+from naic.models.teacher import check_features
 from naic.tasks.reproduce.scoring import report_rows
 from naic.train.validate import Validator
 

@@ -18,10 +18,10 @@ from typing import Any
 
 import torch
 
-from naic.captioners.families import CAPTIONERS
 from naic.config import structure
-from naic.learn.rewards import make_rewards
-from naic.train.materials import Materials, find_materials
+from naic.learn.cider.rewards import make_rewards
+from naic.models.captioners import CAPTIONERS
+from naic.train.inputs import Materials, find_materials
 from naic.train.settings import Settings
 from training import (  # type: ignore[import-not-found]
     WAYS,

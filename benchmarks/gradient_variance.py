@@ -22,13 +22,13 @@ import torch
 from torch import Tensor, nn
 
 from naic.backbones.load import choose_device
-from naic.captioners.families import CAPTIONERS
-from naic.learn.references import References
-from naic.learn.rewards import make_rewards
+from naic.learn.cider.references import References
+from naic.learn.cider.rewards import make_rewards
+from naic.models.captioners import CAPTIONERS
+from naic.train.batches import Batch, Feed
 from naic.train.config import read_settings
 from naic.train.engine import seed_noise
-from naic.train.feed import Batch, Feed
-from naic.train.materials import Materials, find_materials
+from naic.train.inputs import Materials, find_materials
 from naic.train.settings import Baseline, CMALSettings
 from naic.train.stages import STAGES, Tools, make_tools
 

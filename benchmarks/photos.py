@@ -26,11 +26,11 @@ from pathlib import Path
 from typing import Any
 
 from naic import __version__
-from naic.captioners.folder import WEIGHTS
 from naic.cli.main import main as naic
 from naic.config import read_toml, structure
 from naic.errors import DataError
 from naic.files import write_atomically
+from naic.models.folder import WEIGHTS
 from naic.runtime.captioner import shipped_model
 
 ALBUM = Path(__file__).parent.parent / "docs" / "photos" / "photos.toml"

@@ -27,9 +27,9 @@ from torch import Tensor
 
 from naic.data.readers import read
 from naic.data.records import Problems
-from naic.learn.reference_counts import encode_reference
-from naic.learn.references import References
-from naic.learn.rewards import Rewards, make_rewards
+from naic.learn.cider.reference_counts import encode_reference
+from naic.learn.cider.references import References
+from naic.learn.cider.rewards import Rewards, make_rewards
 from naic.text import PERIOD, UNK, Vocabulary
 
 LENGTH = 16

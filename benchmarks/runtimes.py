@@ -26,9 +26,9 @@ from naic.errors import NaicError
 from naic.images import open_image, square_pixels
 from naic.metrics.cider import cider
 from naic.runtime.captioner import shipped_model
-from naic.runtime.choose import load_whole, make_ready
 from naic.runtime.engines import Engine, Said
-from naic.runtime.timing import machine
+from naic.runtime.load import load_whole, make_ready
+from naic.tasks.benchmark.timing import machine
 from naic.text.tokeniser import tokenise
 from naic.text.vocabulary import PERIOD, Vocabulary
 

@@ -26,15 +26,15 @@ import torch
 from accelerate import Accelerator
 from torch import Tensor
 
-from naic.captioners.families import CAPTIONERS
-from naic.learn.references import References
-from naic.learn.rewards import make_rewards
-from naic.models.captioner import Captioner
+from naic.learn.cider.references import References
+from naic.learn.cider.rewards import make_rewards
+from naic.models.captioners import CAPTIONERS
 from naic.models.flops import flops
+from naic.models.transformer import Captioner
+from naic.train.batches import Batch, Draw, Feed
 from naic.train.config import read_settings
 from naic.train.engine import Engine, prepare_speed
-from naic.train.feed import Batch, Draw, Feed
-from naic.train.materials import Materials, find_materials
+from naic.train.inputs import Materials, find_materials
 from naic.train.settings import EngineSettings, Settings
 from naic.train.stages import make_tools
 

@@ -17,7 +17,7 @@ from naic.cli.prepare import _from_file
 from naic.data.readers import READER_NAMES
 from naic.decode.decoding import Decoding
 from naic.tasks.distil import DistilOptions
-from naic.tasks.evaluate import EvaluateOptions
+from naic.tasks.evaluate.run import EvaluateOptions
 from naic.tasks.reproduce import read_preset
 from naic.text import Vocabulary
 from naic.train.config import read_settings

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from naic.tasks.benchmark_rows import Row, with_ratios
+from naic.tasks.benchmark.rows import Row, with_ratios
 
 ROOT = Path(__file__).parent.parent
 PAGES: Callable[[Path], dict[str, Callable[[], str]]] = runpy.run_path(

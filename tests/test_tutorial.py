@@ -10,9 +10,9 @@ import tyro
 from naic.cli.main import VERBS
 from naic.cli.prepare import _parse as parse_prepare
 from naic.cli.train import _parse as parse_train
-from naic.tasks.caption_options import CaptionOptions
+from naic.tasks.caption.options import CaptionOptions
 from naic.tasks.distil import DistilOptions
-from naic.tasks.evaluate import EvaluateOptions
+from naic.tasks.evaluate.run import EvaluateOptions
 from naic.tasks.pack_options import PackOptions
 from naic.tasks.reproduce import ReproduceOptions, read_preset
 from naic.train.config import read_settings

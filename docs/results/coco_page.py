@@ -8,7 +8,7 @@ the ladder, as a list of {"command", "seconds", "machine"}; shipped.json, what
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from naic.tasks.evaluate_options import NAMES
+from naic.tasks.evaluate.options import NAMES
 from naic.tasks.reproduce.tables import HEADS
 
 Row = dict[str, Any]

@@ -10,8 +10,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from naic.tasks.benchmark_charts import charts
-from naic.tasks.benchmark_rows import Row
+from naic.tasks.benchmark.charts import charts
+from naic.tasks.benchmark.rows import Row
 
 FOLDER = Path(__file__).parent
 PAGE, RUNS, RUNTIMES = "speed.md", "speed", "runtimes"

@@ -14,10 +14,10 @@ import pytest
 
 from naic.cli.completion import Option, Verb, bash, describe, fish, read_option, zsh
 from naic.cli.main import VERBS, main
-from naic.tasks.caption_options import CaptionOptions
+from naic.tasks.caption.options import CaptionOptions
 from naic.tasks.distil import DistilOptions
-from naic.tasks.evaluate import EvaluateOptions
-from naic.tasks.finetune_options import FinetuneOptions
+from naic.tasks.evaluate.run import EvaluateOptions
+from naic.tasks.finetune.options import FinetuneOptions
 from naic.tasks.pack_options import PackOptions
 from naic.tasks.prepare import PrepareOptions
 from naic.tasks.reproduce import ReproduceOptions

@@ -11,8 +11,8 @@ import pytest
 from naic.cli.main import main
 from naic.data import shapes
 from naic.errors import MetricError, MissingExtraError
-from naic.tasks import evaluate as task
-from tests.tasks.evaluations import broken
+from naic.tasks.evaluate import run as task
+from tests.tasks.evaluate.evaluations import broken
 
 
 @pytest.fixture

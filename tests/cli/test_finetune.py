@@ -8,7 +8,7 @@ import pytest
 
 from naic.cli.main import main
 from tests.runtime.small import NETWORK, make_model
-from tests.tasks.tuning import make_blind, scene_words, write_table
+from tests.tasks.finetune.tuning import make_blind, scene_words, write_table
 
 SCENES = 12
 

@@ -2,9 +2,9 @@ from pathlib import Path
 
 import pytest
 
-from naic.captioners.folder import load_model
 from naic.cli.main import main
-from naic.models.captioner import Captioner
+from naic.models.folder import load_model
+from naic.models.transformer import Captioner
 from tests.tasks.packs import EYES, make_model
 
 

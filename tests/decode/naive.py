@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from naic.decode.policy import NEVER
-from naic.models.captioner import Captioner
+from naic.models.transformer import Captioner
 from naic.text.vocabulary import PAD, PERIOD
 
 Sentence = tuple[int, ...]

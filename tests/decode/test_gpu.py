@@ -12,8 +12,8 @@ from naic.decode.beam import beam_search
 from naic.decode.greedy import greedy
 from naic.decode.parallel import parallel
 from naic.decode.sample import sample
-from naic.models.captioner import Captioner
 from naic.models.config import TransformerConfig
+from naic.models.transformer import Captioner
 from naic.text.vocabulary import BOS
 
 pytestmark = pytest.mark.gpu

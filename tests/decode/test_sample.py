@@ -13,7 +13,7 @@ from naic.decode.policy import NEVER, log_policy
 from naic.decode.said import spoken
 from naic.decode.sample import choose, sample, sharpen
 from naic.errors import ConfigError
-from naic.models.captioner import Captioner
+from naic.models.transformer import Captioner
 from naic.text.vocabulary import PAD, PERIOD
 from tests.decode.naive import padded, score, sentences
 from tests.models.small import images, small

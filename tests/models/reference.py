@@ -5,7 +5,7 @@ import math
 import torch
 from torch import Tensor
 
-from naic.models.captioner import Captioner
+from naic.models.transformer import Captioner
 from naic.text.vocabulary import BOS
 
 Weights = dict[str, Tensor]

@@ -3,8 +3,8 @@
 import torch
 from torch import Tensor
 
-from naic.models.captioner import Captioner
 from naic.models.config import TransformerConfig
+from naic.models.transformer import Captioner
 
 FEATURES = 5
 

@@ -5,9 +5,9 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
-from naic.models.captioner import Captioner
 from naic.models.config import TransformerConfig
 from naic.models.flops import flops
+from naic.models.transformer import Captioner
 
 
 @pytest.mark.parametrize("causal", [True, False])

@@ -7,9 +7,9 @@ import torch
 from torch import nn
 
 from naic.errors import ConfigError
-from naic.models.captioner import Captioner
 from naic.models.config import TransformerConfig
 from naic.models.layers import FEW, FeedForward, aligned, aligned_linear, fewer_kernels, grid_codes
+from naic.models.transformer import Captioner
 
 
 def test_a_cells_code_is_its_row_and_its_column() -> None:

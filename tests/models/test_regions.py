@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from naic.errors import ConfigError
-from naic.models.captioner import Captioner
 from naic.models.config import TransformerConfig
 from naic.models.encoder import Encoder, some_regions
+from naic.models.transformer import Captioner
 
 CONFIG = TransformerConfig(
     width=16, heads=2, encoder_layers=1, decoder_layers=1, hidden=32, dropout=0.0, length=4

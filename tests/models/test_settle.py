@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from naic.captioners.seeing import PATCH, SeeingCaptioner
-from naic.models.captioner import Captioner
 from naic.models.config import TransformerConfig
+from naic.models.transformer import Captioner
+from naic.models.with_backbone import PATCH, SeeingCaptioner
 from tests.models.small import FEATURES, images, small
 
 GRID = TransformerConfig(

@@ -11,7 +11,7 @@ from torch import Tensor, fx
 from torch.testing import assert_close
 
 from naic.errors import ConfigError
-from naic.models.captioner import Captioner
+from naic.models.transformer import Captioner
 from naic.text.vocabulary import BOS
 from tests.models.small import images, small
 

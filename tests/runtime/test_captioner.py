@@ -16,14 +16,12 @@ from torch import Tensor
 
 from naic.backbones import load_backbone
 from naic.backbones.extract import extract
-from naic.captioners.families import CAPTIONERS
-from naic.captioners.folder import load_model
 from naic.data.features import FeatureStore
 from naic.data.sources import FileImage
-from naic.decode.agree import agreed
 from naic.decode.decoding import Decoding
 from naic.decode.parallel import parallel
 from naic.decode.policy import log_policy
+from naic.decode.repeats import agreed
 from naic.errors import (
     BackboneError,
     CheckpointError,
@@ -34,10 +32,12 @@ from naic.errors import (
 )
 from naic.images import open_image, square_pixels
 from naic.metrics.habits import BAD_ENDINGS
+from naic.models.captioners import CAPTIONERS
+from naic.models.folder import load_model
 from naic.runtime import captioner as room
 from naic.runtime import engines
 from naic.runtime.captioner import Caption, Captioner, shipped_model
-from naic.runtime.pictures import Picture
+from naic.runtime.images import Picture
 from naic.tasks.prepare import PrepareOptions, prepare
 from tests.images.pictures import encode, photo
 from tests.runtime.small import LENGTH, NETWORK, PIXELS, WORDS, make_model

@@ -11,13 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from naic.captioners.seeing import PATCH, SeeingCaptioner
 from naic.decode.greedy import greedy
 from naic.decode.parallel import parallel
 from naic.errors import ConfigError
 from naic.models.config import TransformerConfig
+from naic.models.with_backbone import PATCH, SeeingCaptioner
 from naic.runtime.captioner import Captioner
-from naic.runtime.choose import load_whole, make_ready
 from naic.runtime.engines import (
     TOP,
     CompiledEngine,
@@ -27,6 +26,7 @@ from naic.runtime.engines import (
     Whole,
     padded,
 )
+from naic.runtime.load import load_whole, make_ready
 from tests.runtime.small import LENGTH, NETWORK, PIXELS, make_model
 
 CPU = torch.device("cpu")

@@ -16,11 +16,11 @@ from torch import Tensor, nn
 
 from naic.errors import CheckpointError, ConfigError, MissingExtraError
 from naic.images import open_image, square_pixels
-from naic.runtime import choose
+from naic.runtime import load
 from naic.runtime.captioner import Captioner
-from naic.runtime.choose import LoadedWhole, load_whole
 from naic.runtime.engines import EagerEngine, Whole
 from naic.runtime.export import export_graph
+from naic.runtime.load import LoadedWhole, load_whole
 from naic.runtime.onnx_engine import OnnxEngine
 from naic.text.vocabulary import BOS, PAD, UNK
 from tests.runtime.small import LENGTH, NETWORK, PIXELS, WORDS, make_model
@@ -273,20 +273,20 @@ def test_without_a_device_named_it_runs_where_onnx_runtime_can(
         asked.append(providers[0])
         return real(path, options, providers=["CPUExecutionProvider"])
 
-    monkeypatch.setattr(choose, "choose_device", lambda _: torch.device("cuda", 1))
+    monkeypatch.setattr(load, "choose_device", lambda _: torch.device("cuda", 1))
     monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: built_for)
     monkeypatch.setattr(onnxruntime, "InferenceSession", session)
-    ready = choose.make_ready(home.plain, "auto", "auto", "auto")
+    ready = load.make_ready(home.plain, "auto", "auto", "auto")
     assert ready.engine.device.type == ("cuda" if gpu else "cpu")
     assert asked == [("CUDAExecutionProvider", {"device_id": 1}) if gpu else "CPUExecutionProvider"]
     assert ready.engine(pictures(1)).words.shape == (1, LENGTH, 5)
 
 
 def test_a_device_that_was_named_is_not_left(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(choose, "choose_device", torch.device)
+    monkeypatch.setattr(load, "choose_device", torch.device)
     monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: ["CPUExecutionProvider"])
     with pytest.raises(ConfigError, match="built for CPUs, and cannot use cuda"):
-        choose.make_ready(home.plain, "cuda", "auto", "auto")
+        load.make_ready(home.plain, "cuda", "auto", "auto")
 
 
 def test_ten_lines_without_torch_say_the_same(home: Home, tmp_path: Path) -> None:

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from naic.tasks.evaluate_options import EvaluateOptions
-from tests.tasks.evaluations import SCENES, next_captions, write_results
+from naic.tasks.evaluate.options import EvaluateOptions
+from tests.tasks.evaluate.evaluations import SCENES, next_captions, write_results
 
 
 @pytest.fixture

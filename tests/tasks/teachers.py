@@ -4,10 +4,10 @@ from pathlib import Path
 
 import torch
 
-from naic.captioners.families import CAPTIONERS
-from naic.captioners.folder import ModelSettings, write_model
 from naic.data.features import FeatureStore
+from naic.models.captioners import CAPTIONERS
 from naic.models.config import TransformerConfig
+from naic.models.folder import ModelSettings, write_model
 from naic.tasks.distil import Distilled, DistilOptions, distil
 from naic.text import Vocabulary
 from tests.train.runs import MODEL, make_learnable_store, make_vocabulary

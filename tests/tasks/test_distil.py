@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 import torch
 
-from naic.captioners.folder import load_model
 from naic.data.features import FeatureStore
 from naic.decode.beam import beam_search
 from naic.errors import StoreError
 from naic.files import TEMPORARY_SUFFIX
+from naic.models.folder import load_model
 from naic.tasks.distil import DistilOptions, distil
 from naic.tasks.prepare import Progress
 from tests.data.stores import make_store

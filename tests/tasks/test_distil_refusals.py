@@ -11,9 +11,9 @@ import pytest
 from PIL import Image
 from torch import Tensor
 
-from naic.captioners.folder import read_weights, write_weights
 from naic.data.features import FeatureStore
 from naic.errors import CheckpointError, ConfigError, DataError, NaicError, StoreError
+from naic.models.folder import read_weights, write_weights
 from naic.tasks.distil import DistilOptions
 from tests.runtime.small import make_model
 from tests.tasks.teachers import distil_options, make_home, make_teacher, run

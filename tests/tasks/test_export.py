@@ -10,7 +10,7 @@ import pytest
 from naic.errors import CheckpointError, ConfigError, MissingExtraError
 from naic.runtime import captioner
 from naic.runtime.captioner import Captioner
-from naic.runtime.choose import load_whole
+from naic.runtime.load import load_whole
 from naic.tasks.export import ExportOptions, Report, export_model
 from naic.text.vocabulary import Vocabulary
 from tests.tasks.packs import CARD, EYES, VOCABULARY, make_model

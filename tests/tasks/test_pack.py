@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from naic.backbones import load_backbone
-from naic.captioners.folder import load_model
 from naic.errors import CheckpointError, ConfigError
+from naic.models.folder import load_model
 from naic.tasks.pack import PackOptions, pack_model
 from tests.tasks.packs import CARD, EYES, make_model
 

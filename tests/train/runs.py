@@ -11,19 +11,19 @@ import pytest
 import torch
 from accelerate import Accelerator
 
-from naic.captioners.families import CAPTIONERS, Family
 from naic.config import structure
 from naic.data.batches import Targets
 from naic.data.features import FeatureStore
 from naic.data.records import Record
 from naic.data.storewriter import ShardRows, StoreWriter
 from naic.errors import NaicError
-from naic.learn.references import References
-from naic.learn.rewards import Rewards, make_rewards
+from naic.learn.cider.references import References
+from naic.learn.cider.rewards import Rewards, make_rewards
+from naic.models.captioners import CAPTIONERS, Family
 from naic.text import Vocabulary
 from naic.train import stages
+from naic.train.batches import Feed
 from naic.train.engine import Engine, prepare_speed
-from naic.train.feed import Feed
 from naic.train.loop import train
 from naic.train.settings import Settings
 from naic.train.stages import Tools

@@ -10,13 +10,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from naic.captioners.families import CAPTIONERS
-from naic.learn.references import References
-from naic.learn.rewards import Rewards, make_rewards
+from naic.learn.cider.references import References
+from naic.learn.cider.rewards import Rewards, make_rewards
+from naic.models.captioners import CAPTIONERS
 from naic.text import PAD, PERIOD, UNK, Vocabulary
 from naic.text.vocabulary import SPECIAL
 from naic.train import stages
-from naic.train.feed import Batch
+from naic.train.batches import Batch
 from naic.train.stages import Tools
 from tests.models.small import images
 from tests.train.runs import CAPTIONER_OF, make_learnable_store, make_settings, make_vocabulary

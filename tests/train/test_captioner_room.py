@@ -8,12 +8,12 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from naic.captioners.families import CAPTIONERS, Family
-from naic.captioners.folder import load_model
 from naic.decode.decoding import Decoding
 from naic.decode.policy import log_policy
 from naic.errors import CheckpointError, ConfigError
-from naic.tasks.evaluate import EvaluateOptions, evaluate
+from naic.models.captioners import CAPTIONERS, Family
+from naic.models.folder import load_model
+from naic.tasks.evaluate.run import EvaluateOptions, evaluate
 from naic.train.config import read_settings
 from naic.train.loop import train
 from naic.train.runlog import read_metrics

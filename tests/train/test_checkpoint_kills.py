@@ -9,10 +9,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from naic.captioners.families import Family
-from naic.captioners.folder import ModelSettings, load_model
 from naic.decode.decoding import Decoding
+from naic.models.captioners import Family
 from naic.models.config import TransformerConfig
+from naic.models.folder import ModelSettings, load_model
 from naic.text.vocabulary import SPECIAL, Vocabulary
 from naic.train.checkpoint import clean, keep_best, latest, load, save
 from tests.train.snapshots import Killer, assert_same, names, snapshot

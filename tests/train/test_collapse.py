@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 import torch
 
-from naic.captioners.folder import load_model
 from naic.decode.decoding import Decoding
 from naic.errors import TrainingError
 from naic.files import locked
+from naic.models.folder import load_model
 from naic.train import checkpoint
 from naic.train.engine import Engine
 from naic.train.loop import train

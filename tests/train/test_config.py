@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from naic.captioners.families import CAPTIONERS, Family
 from naic.config import read_toml, structure
 from naic.errors import ConfigError
+from naic.models.captioners import CAPTIONERS, Family
 from naic.models.config import TransformerConfig
 from naic.train.config import check, model_config, read_settings, settings_toml
 from naic.train.settings import Settings

@@ -9,13 +9,13 @@ import torch
 
 from naic.backbones import load_backbone
 from naic.backbones.patches import Patches
-from naic.captioners.folder import load_model, read_weights
-from naic.captioners.seeing import pretrained_eyes
 from naic.config import structure
 from naic.data.features import FeatureStore
 from naic.data.records import Record
 from naic.data.storewriter import ShardRows, StoreWriter
 from naic.errors import ConfigError
+from naic.models.folder import load_model, read_weights
+from naic.models.with_backbone import pretrained_eyes
 from naic.train.loop import train
 from naic.train.settings import Settings
 from tests.data.stores import NoImage

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from naic.captioners.families import CAPTIONERS
 from naic.errors import ConfigError
+from naic.models.captioners import CAPTIONERS
 from naic.train.config import check
 from naic.train.loop import train
 from naic.train.stages import STAGES

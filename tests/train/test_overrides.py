@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from naic.captioners.families import CAPTIONERS, Family
 from naic.errors import ConfigError
+from naic.models.captioners import CAPTIONERS, Family
 from naic.train.config import model_config, read_settings
 from naic.train.overrides import kind_of, put_over
 from naic.train.settings import Settings

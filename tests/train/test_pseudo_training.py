@@ -9,18 +9,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from naic.captioners.families import CAPTIONERS
-from naic.captioners.folder import read_weights
 from naic.data.features import FeatureStore
 from naic.data.joined import JoinedStore
 from naic.data.pseudo import PseudoStore
 from naic.errors import ConfigError, DataError, StoreError
+from naic.models.captioners import CAPTIONERS
+from naic.models.folder import read_weights
 from naic.tasks.distil import DistilOptions, distil
 from naic.text import PAD, PERIOD, Vocabulary
+from naic.train.dry_run import survey
+from naic.train.inputs import find_materials
 from naic.train.loop import train
-from naic.train.materials import find_materials
 from naic.train.settings import Settings
-from naic.train.survey import survey
 from tests.data.pseudos import make_pseudo, taught
 from tests.tasks.teachers import make_teacher
 from tests.train.runs import (

@@ -10,7 +10,7 @@ from torch.testing import assert_close
 from naic.decode.policy import NEVER, log_policy
 from naic.decode.said import spoken
 from naic.decode.sample import choose
-from naic.learn.rewards import Rewards
+from naic.learn.cider.rewards import Rewards
 from naic.text import PAD, PERIOD
 from naic.train import stages
 from naic.train.stages import STAGES

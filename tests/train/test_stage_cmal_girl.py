@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from naic.decode.policy import log_policy
-from naic.learn.references import References
-from naic.learn.rewards import make_rewards
+from naic.learn.cider.references import References
+from naic.learn.cider.rewards import make_rewards
 from naic.text import PAD, PERIOD, Vocabulary
 from naic.train import stages
 from tests.train.games import sampling

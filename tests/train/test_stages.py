@@ -11,11 +11,11 @@ from torch.testing import assert_close
 from naic.decode.greedy import greedy
 from naic.decode.policy import NEVER, log_policy
 from naic.decode.said import spoken
-from naic.learn.rewards import Rewards
-from naic.models.captioner import Captioner
+from naic.learn.cider.rewards import Rewards
+from naic.models.transformer import Captioner
 from naic.text import PAD, PERIOD
 from naic.train import stages
-from naic.train.feed import Batch
+from naic.train.batches import Batch
 from naic.train.stages import STAGES
 from tests.models.small import small
 from tests.train.runs import CAPTIONER_OF

@@ -6,13 +6,13 @@ import torch
 import torch.distributed
 from torch import Tensor, nn
 
-from naic.captioners.families import Family
 from naic.data.features import FeatureStore
 from naic.data.shapes import captions as captions_of
 from naic.data.shapes import facts, make_scene
 from naic.decode.decoding import Decoding
 from naic.errors import DataError
 from naic.metrics.cider import cider
+from naic.models.captioners import Family
 from naic.text import PAD, Vocabulary, tokenise
 from naic.train import validate as validate_module
 from naic.train.validate import Validator

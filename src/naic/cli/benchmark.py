@@ -9,7 +9,7 @@ from rich.table import Table
 
 from naic.cli.main import FAILED, SOME_SKIPPED
 from naic.cli.screen import progress
-from naic.tasks.benchmark import BenchmarkOptions, Report, Row, benchmark, planned
+from naic.tasks.benchmark.run import BenchmarkOptions, Report, Row, benchmark, planned
 
 HELP = """Time captions: NAIC against a causal teacher of the same shape, and against others.
 

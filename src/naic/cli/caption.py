@@ -14,7 +14,7 @@ from naic.cli.screen import Update, progress
 from naic.data.folders import printable
 from naic.data.records import Problem
 from naic.errors import WriteError
-from naic.tasks.caption import Captioned, CaptionOptions, Hearers, caption
+from naic.tasks.caption.run import Captioned, CaptionOptions, Hearers, caption
 
 HELP = """Say what is in pictures, with the model inside naic or one of your own.
 

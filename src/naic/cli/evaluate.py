@@ -11,11 +11,11 @@ from rich.table import Table
 
 from naic.cli.main import FAILED, SOME_SKIPPED
 from naic.metrics.bootstrap import FEWEST_IMAGES
-from naic.tasks.evaluate import Evaluation, evaluate
-from naic.tasks.evaluate_options import EvaluateOptions, check_log
-from naic.tasks.evaluation_report import write_reports
-from naic.tasks.evaluation_signature import signature_line
-from naic.tasks.looks import log_look, names_test
+from naic.tasks.evaluate.options import EvaluateOptions, check_log
+from naic.tasks.evaluate.report import write_reports
+from naic.tasks.evaluate.run import Evaluation, evaluate
+from naic.tasks.evaluate.signature import signature_line
+from naic.tasks.evaluate.test_evaluations import log_look, names_test
 
 HELP = """Score captions against those of people, as the public COCO evaluation does.
 

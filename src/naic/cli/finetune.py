@@ -8,7 +8,7 @@ import tyro
 
 from naic.cli.main import SOME_SKIPPED
 from naic.cli.screen import print_problems, progress
-from naic.tasks.finetune import (
+from naic.tasks.finetune.run import (
     Finetuned,
     FinetuneOptions,
     Outlook,

@@ -43,8 +43,8 @@ def run(arguments: Sequence[str]) -> int:
     request = _parse(list(arguments))
     worker = "RANK" in os.environ  # started by torchrun, or by ourselves
     if request.nproc > 1 and not worker and not request.dry_run:
+        from naic.train.batches import check_shares
         from naic.train.config import read_settings
-        from naic.train.feed import check_shares
         from naic.train.launch import launch
 
         chosen = read_settings(request.config, request.overrides).run
@@ -72,7 +72,7 @@ def _train(request: Request, command: str) -> int:
 
     settings = read_settings(request.config, request.overrides)
     if request.dry_run:
-        from naic.train.survey import survey
+        from naic.train.dry_run import survey
 
         for name, what in survey(settings, request.nproc, resume=request.resume):
             print(f"{name + ':':<12} {what}")

@@ -9,8 +9,8 @@ from torch import Tensor
 from naic.decode.policy import log_policy
 from naic.decode.speak import may_look
 from naic.errors import ConfigError
-from naic.models.captioner import Captioner
 from naic.models.decoder import Memory
+from naic.models.transformer import Captioner
 from naic.text.vocabulary import BOS, PAD, PERIOD
 
 

@@ -6,8 +6,8 @@ from torch import Tensor
 from naic.decode.policy import log_policy
 from naic.decode.said import Said
 from naic.decode.speak import speak
-from naic.models.captioner import Captioner
 from naic.models.decoder import Memory
+from naic.models.transformer import Captioner
 
 
 @torch.no_grad()

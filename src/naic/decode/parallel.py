@@ -9,7 +9,7 @@ from torch import Tensor
 
 from naic.decode.policy import NEVER, log_policy
 from naic.errors import ConfigError
-from naic.models.captioner import Captioner
+from naic.models.transformer import Captioner
 
 PIECE, MOST_OF_A_PIECE = 256, 16  # words that are looked through together, and taken of them
 FEW = 256  # rows; more of them keep a GPU busy by themselves

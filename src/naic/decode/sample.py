@@ -10,8 +10,8 @@ from naic.decode.policy import log_policy
 from naic.decode.said import Said
 from naic.decode.speak import speak
 from naic.errors import ConfigError
-from naic.models.captioner import Captioner
 from naic.models.decoder import Memory
+from naic.models.transformer import Captioner
 
 
 @torch.no_grad()

@@ -7,8 +7,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from naic.decode.said import Said
-from naic.models.captioner import Captioner
 from naic.models.decoder import Memory
+from naic.models.transformer import Captioner
 from naic.text.vocabulary import BOS, PAD, PERIOD
 
 

@@ -9,13 +9,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from naic.captioners.folder import WEIGHTS
 from naic.data.decoding import decode_batches
 from naic.data.records import ImageSource
 from naic.errors import CheckpointError, ConfigError, ImageError
+from naic.models.folder import WEIGHTS
 from naic.runtime.captions import Alternative, Asked, Caption, Word, write
-from naic.runtime.choose import make_ready
-from naic.runtime.pictures import Picture, any_source, is_one
+from naic.runtime.images import Picture, any_source, is_one
+from naic.runtime.load import make_ready
 
 __all__ = ["Alternative", "Caption", "Captioner", "Word", "shipped_model"]
 

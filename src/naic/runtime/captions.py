@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from naic.decode.agree import without_repeats
 from naic.decode.beam import Beams
+from naic.decode.repeats import without_repeats
 from naic.errors import ConfigError
 from naic.metrics.habits import BAD_ENDINGS
 from naic.runtime.engines import Said

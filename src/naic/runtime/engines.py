@@ -25,9 +25,9 @@ from naic.decode.greedy import greedy
 from naic.decode.parallel import parallel
 from naic.decode.policy import NEVER
 from naic.errors import ConfigError
-from naic.models.captioner import Captioner as Network
 from naic.models.decoder import Memory
 from naic.models.layers import fewer_kernels
+from naic.models.transformer import Captioner as Network
 
 TOP = 5  # words that an agent is asked for
 MOST_PIXELS = 2048  # a side: a stranger's model must not fill the memory

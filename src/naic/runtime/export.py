@@ -21,8 +21,8 @@ from torch import Tensor, nn
 
 from naic import __version__
 from naic.errors import ConfigError, MissingExtraError
-from naic.runtime.choose import LoadedWhole
 from naic.runtime.engines import Whole
+from naic.runtime.load import LoadedWhole
 
 if TYPE_CHECKING:
     import onnx

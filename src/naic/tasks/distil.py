@@ -28,7 +28,7 @@ from naic.tasks.distil_options import DistilOptions
 from naic.tasks.prepare import PrepareOptions, Progress, prepare
 
 if TYPE_CHECKING:  # torch takes a second to import: not before there is work for it
-    from naic.captioners.teacher import Teacher
+    from naic.models.teacher import Teacher
 
 __all__ = ["DistilOptions", "Distilled", "Outlook", "distil", "look_ahead"]
 
@@ -73,7 +73,7 @@ def distil(options: DistilOptions, report: Report, looking: Report | None = None
 
     `report` hears of captions; `looking` of features, where pictures are turned into them.
     """
-    from naic.captioners.teacher import Teacher
+    from naic.models.teacher import Teacher
 
     started = time.perf_counter()
     options.check()
@@ -105,7 +105,7 @@ def _say_nothing(progress: Progress) -> None:
 
 def look_ahead(options: DistilOptions) -> Outlook:
     """What a run would do; nothing is written, no picture is opened."""
-    from naic.captioners.teacher import Teacher
+    from naic.models.teacher import Teacher
 
     options.check()
     refuse_strangers(options.out, _OWN, "pseudo-caption store")
@@ -166,7 +166,7 @@ class _Run:
 
     def _captioned(self, numbers: Sequence[int]) -> Iterator[tuple[int, list[Taught]]]:
         """What is said, batch by batch with the number of its shard; no batch crosses its end."""
-        from naic.captioners.teacher import Shape
+        from naic.models.teacher import Shape
 
         shape = Shape.of(self._store, self._rows, self._options.batch)
         batches: list[tuple[int, list[int]]] = []

@@ -9,7 +9,7 @@ from naic import __version__
 from naic.tasks.export_options import ExportOptions
 
 if TYPE_CHECKING:  # torch takes a second to import: not before there is work for it
-    from naic.runtime.choose import LoadedWhole
+    from naic.runtime.load import LoadedWhole
 
 __all__ = ["ExportOptions", "Report", "export_model"]
 
@@ -45,11 +45,11 @@ def export_model(options: ExportOptions) -> Report:
         CheckpointError: the model cannot be used.
         MissingExtraError: the packages of `naic[onnx]` are not installed.
     """
-    from naic.captioners.folder import CARD, VOCABULARY, write_synced
     from naic.files import whole_folder
+    from naic.models.folder import CARD, VOCABULARY, write_synced
     from naic.runtime.captioner import shipped_model
-    from naic.runtime.choose import load_whole
     from naic.runtime.export import check_exportable, export_graph, import_onnx
+    from naic.runtime.load import load_whole
 
     options.check()
     import_onnx()  # now: a minute's work would be for nothing

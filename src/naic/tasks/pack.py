@@ -15,7 +15,7 @@ from naic.tasks.pack_options import PackOptions
 if TYPE_CHECKING:  # torch takes a second to import: not before there is work for it
     from torch import Tensor
 
-    from naic.captioners.folder import LoadedModel, ModelSettings
+    from naic.models.folder import LoadedModel, ModelSettings
 
 _DIGITS = 12
 _ORDER = ("eyes", "encoder", "decoder", "words")
@@ -59,7 +59,7 @@ class Packed:
 
 def pack_model(options: PackOptions) -> Packed:
     """Give the model eyes if it has none, pack it, and write it to `options.out`."""
-    from naic.captioners.folder import (
+    from naic.models.folder import (
         CARD,
         VOCABULARY,
         WEIGHTS,
@@ -68,7 +68,7 @@ def pack_model(options: PackOptions) -> Packed:
         weights_bytes,
         write_model,
     )
-    from naic.captioners.packing import PackRule, is_packed, pack, unpack
+    from naic.models.packing import PackRule, is_packed, pack, unpack
 
     options.check()
     if os.path.lexists(options.out):
@@ -97,7 +97,7 @@ def _with_eyes(
     from naic.backbones.load import DEFAULT_PIXELS, load_backbone
     from naic.backbones.patches import CELL
     from naic.backbones.weights import EYES
-    from naic.captioners.seeing import PATCH
+    from naic.models.with_backbone import PATCH
 
     weights, settings = dict(loaded.model.state_dict()), loaded.settings
     if settings.model.eyes:

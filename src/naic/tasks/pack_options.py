@@ -9,7 +9,7 @@ from tyro.conf import Positional, arg
 
 from naic.errors import ConfigError
 
-FEWEST_BITS, MOST_BITS = 2, 12  # what naic.captioners.packing can write; to import it takes torch
+FEWEST_BITS, MOST_BITS = 2, 12  # what naic.models.packing can write; to import it takes torch
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,9 @@ from typing import Any
 
 from torch import Tensor
 
-from naic.captioners.folder import (
+from naic.errors import CheckpointError, NaicError
+from naic.files import remove_folder, sweep, sync_folder, whole_folder, writing
+from naic.models.folder import (
     ModelSettings,
     Written,
     read_weights,
@@ -29,8 +31,6 @@ from naic.captioners.folder import (
     write_synced,
     write_weights,
 )
-from naic.errors import CheckpointError, NaicError
-from naic.files import remove_folder, sweep, sync_folder, whole_folder, writing
 from naic.text.vocabulary import Vocabulary
 
 CHECKPOINTS, MODELS, BEST, STATE = "checkpoints", "models", "best", "state.json"

@@ -5,9 +5,9 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from naic.captioners.families import CAPTIONERS, Family
 from naic.config import read_toml, structure, to_toml
 from naic.errors import ConfigError
+from naic.models.captioners import CAPTIONERS, Family
 from naic.train.overrides import kind_of, put_over, unknown
 from naic.train.settings import Settings
 

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from naic.backbones.efficientnet import EfficientNetLite
 from naic.errors import ConfigError
 from naic.learn.xe import cross_entropy
-from naic.train.feed import Batch, Draw, Feed
+from naic.train.batches import Batch, Draw, Feed
 from naic.train.graph import Graph
 from naic.train.settings import EngineSettings, OptimiserSettings
 from naic.train.stages import STAGES, Logs, Tools

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from naic.train.feed import Draw
+from naic.train.batches import Draw
 from naic.train.stages import Logs
 
 if TYPE_CHECKING:

@@ -10,10 +10,10 @@ import torch
 from accelerate import Accelerator
 from torch import Tensor
 
-from naic.captioners.families import CAPTIONERS, Family
 from naic.decode.decoding import Decoding
 from naic.errors import TrainingError
 from naic.learn.schedules import learning_rate
+from naic.models.captioners import CAPTIONERS, Family
 from naic.train import checkpoint
 from naic.train.checkpoint import Snapshot
 from naic.train.display import Display

@@ -13,14 +13,14 @@ from accelerate import Accelerator
 from accelerate.utils import broadcast_object_list
 
 from naic import __version__
-from naic.captioners.folder import CARD, WEIGHTS, read_weights
 from naic.decode.decoding import Decoding
 from naic.files import remove_temporaries, write_atomically
+from naic.models.folder import CARD, WEIGHTS, read_weights
 from naic.train import checkpoint
 from naic.train.card import Score, model_card
 from naic.train.config import settings_toml
 from naic.train.guard import Guard
-from naic.train.materials import Materials
+from naic.train.inputs import Materials
 from naic.train.settings import Settings
 from naic.train.setup import Machinery
 from naic.train.validate import Validation, Validator

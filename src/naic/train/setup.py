@@ -17,18 +17,18 @@ from accelerate.utils import InitProcessGroupKwargs, broadcast_object_list
 from torch import Tensor
 
 from naic.backbones.load import choose_device
-from naic.captioners.families import Family
-from naic.captioners.folder import check_fit
 from naic.errors import CheckpointError, ConfigError, StoreError
 from naic.files import locked, remove_temporaries, write_atomically
-from naic.learn.references import References
-from naic.learn.rewards import Mix, Rewards, make_rewards
+from naic.learn.cider.references import References
+from naic.learn.cider.rewards import Mix, Rewards, make_rewards
+from naic.models.captioners import Family
+from naic.models.folder import check_fit
 from naic.train import checkpoint
+from naic.train.batches import Feed, check_shares
 from naic.train.checkpoint import Snapshot
 from naic.train.config import settings_toml
 from naic.train.engine import Engine, check_engine, prepare_speed
-from naic.train.feed import Feed, check_shares
-from naic.train.materials import CONFIG, VOCABULARY, Materials, find_materials
+from naic.train.inputs import CONFIG, VOCABULARY, Materials, find_materials
 from naic.train.settings import Settings
 from naic.train.stages import make_tools
 

@@ -11,7 +11,6 @@ from typing import assert_never
 import torch
 from torch import Tensor, nn
 
-from naic.captioners.families import Family
 from naic.decode.decoding import Decoding
 from naic.decode.policy import log_policy
 from naic.decode.said import spoken
@@ -22,12 +21,13 @@ from naic.learn.baselines import (
     leave_one_out,
     team_advantage,
 )
+from naic.learn.cider.rewards import Rewards
 from naic.learn.policy_loss import entropy, policy_loss
-from naic.learn.rewards import Rewards
 from naic.learn.word_habits import bad_ending_table, bad_endings, repeats
 from naic.learn.xe import cross_entropy
+from naic.models.captioners import Family
 from naic.text import Vocabulary
-from naic.train.feed import Batch
+from naic.train.batches import Batch
 from naic.train.settings import Settings
 
 Logs = dict[str, Tensor]  # 0-dim each: this batch's share of the step's value

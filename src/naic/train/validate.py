@@ -10,7 +10,6 @@ import torch
 import torch.distributed
 from torch import Tensor, nn
 
-from naic.captioners.families import Family
 from naic.data.batches import count_regions, read_features
 from naic.data.features import FeatureStore
 from naic.data.shapes import check
@@ -18,6 +17,7 @@ from naic.decode.decoding import Decoding
 from naic.errors import DataError
 from naic.metrics.cider import cider
 from naic.metrics.habits import habits
+from naic.models.captioners import Family
 from naic.text import Vocabulary, tokenise
 
 

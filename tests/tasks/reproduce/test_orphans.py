@@ -11,7 +11,7 @@ import pytest
 
 from naic.errors import TrainingError
 from naic.tasks.reproduce import reproduce
-from naic.tasks.reproduce.workshop import Workshop
+from naic.tasks.reproduce.parallel_stages import Workshop
 from tests.tasks.reproduce.micro import Heard, make_options, write_preset
 
 PATIENCE = 60

@@ -10,8 +10,8 @@ import pytest
 
 from naic.data.features import FeatureStore
 from naic.data.pseudo import PseudoStore
-from naic.tasks.evaluate import evaluate
-from naic.tasks.evaluate_options import NAMES, EvaluateOptions
+from naic.tasks.evaluate.options import NAMES, EvaluateOptions
+from naic.tasks.evaluate.run import evaluate
 from naic.tasks.reproduce.preset import LADDER
 from naic.text import Vocabulary
 from tests.tasks.reproduce.conftest import ALL_TABLES

@@ -11,7 +11,7 @@ import pytest
 from naic.errors import ConfigError, MissingExtraError, StoreError
 from naic.tasks.reproduce import Reproduced, reproduce
 from tests.models.conftest import one_thread
-from tests.tasks.evaluations import broken, fake
+from tests.tasks.evaluate.evaluations import broken, fake
 from tests.tasks.reproduce.coco_like import (
     FIRST_ID,
     SPLITS,
@@ -67,8 +67,8 @@ class Place:
 def java(patch: pytest.MonkeyPatch, *, there: bool) -> None:
     for name in ("METEOR", "SPICE"):
         score = fake(name) if there else broken(NO_JAVA)
-        patch.setattr(f"naic.tasks.evaluate.{name.lower()}", score)
-    patch.setattr("naic.tasks.evaluate.spice_program", lambda: "spice-fake")
+        patch.setattr(f"naic.tasks.evaluate.run.{name.lower()}", score)
+    patch.setattr("naic.tasks.evaluate.run.spice_program", lambda: "spice-fake")
     patch.setattr("naic.tasks.reproduce.judging._is_there", lambda _: there)
 
 
@@ -152,7 +152,7 @@ def test_what_came_back_is_scored_without_its_models(
     made: Place, returned: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     java(monkeypatch, there=True)
-    monkeypatch.setattr("naic.captioners.folder.load_model", lambda *_, **__: pytest.fail("loads"))
+    monkeypatch.setattr("naic.models.folder.load_model", lambda *_, **__: pytest.fail("loads"))
     looks = len(made.looks())
     asked = {"only_tables": True, "references": str(made.dataset)}
     found = made.make(returned, **asked)

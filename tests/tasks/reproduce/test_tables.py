@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from naic.metrics.bootstrap import interval
-from naic.tasks.evaluate_options import NAMES
+from naic.tasks.evaluate.options import NAMES
 from naic.tasks.reproduce.figures import curves_figure, ladder_figure, speed_figure
 from naic.tasks.reproduce.gallery import Example, mark, read_examples, write_pages
 from naic.tasks.reproduce.judging import Scored, ends

@@ -14,7 +14,7 @@ from pathlib import Path
 from naic.data.features import StoredRecord
 from naic.data.shapes import draw, make_scene
 from naic.files import remove_temporaries, write_atomically
-from naic.tasks.results_file import plain_id
+from naic.tasks.evaluate.results_file import plain_id
 
 KEPT = "captions.json"
 _SCENE = re.compile(r"shapes-(\d+)-(\d+)")  # the name that a drawn picture has in a store

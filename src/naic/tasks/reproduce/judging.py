@@ -15,10 +15,10 @@ from naic.errors import MissingExtraError
 from naic.metrics.bootstrap import FEWEST_IMAGES, interval, resample
 from naic.metrics.java import find_java
 from naic.metrics.spice import program as spice_program
-from naic.tasks.evaluate import EvaluateOptions, Evaluation, evaluate
-from naic.tasks.evaluate_options import NAMES, Metric, check_log
-from naic.tasks.evaluation_signature import signature_line
-from naic.tasks.looks import log_look, names_test
+from naic.tasks.evaluate.options import NAMES, Metric, check_log
+from naic.tasks.evaluate.run import EvaluateOptions, Evaluation, evaluate
+from naic.tasks.evaluate.signature import signature_line
+from naic.tasks.evaluate.test_evaluations import log_look, names_test
 
 RESAMPLES = 1000
 WITHOUT_SPICE: tuple[Metric, ...] = ("Bleu", "METEOR", "ROUGE_L", "CIDEr")

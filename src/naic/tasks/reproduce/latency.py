@@ -30,9 +30,9 @@ def measure_latency(
     import torch
 
     from naic.backbones.load import choose_device
-    from naic.captioners.folder import load_model
     from naic.decode.decoding import Decoding
-    from naic.runtime.timing import device_name, milliseconds
+    from naic.models.folder import load_model
+    from naic.tasks.benchmark.timing import device_name, milliseconds
 
     chosen = choose_device(device)
     loaded = {name: load_model(folder, device=chosen) for name, (folder, _) in models.items()}

@@ -10,10 +10,10 @@ from naic.errors import ConfigError
 from naic.tasks.reproduce import figures, gallery, tables
 from naic.tasks.reproduce.latency import measure_latency
 from naic.tasks.reproduce.options import TABLES, ReproduceOptions
+from naic.tasks.reproduce.parallel_stages import Listener, Workshop
 from naic.tasks.reproduce.plan import Row
 from naic.tasks.reproduce.scoring import ReturnedScorer, Scorer, places
 from naic.tasks.reproduce.server import write_server_files
-from naic.tasks.reproduce.workshop import Listener, Workshop
 
 SHOWN = {  # what the page of captions shows, as in the paper's last figure
     "AIC beam 3": "teacher",

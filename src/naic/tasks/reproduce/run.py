@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from naic.data.features import FeatureStore
 from naic.errors import ConfigError
 from naic.files import locked, writing
-from naic.tasks.evaluate_options import check_log
-from naic.tasks.looks import names_test
-from naic.tasks.reproduce.crew import make_together
+from naic.tasks.evaluate.options import check_log
+from naic.tasks.evaluate.test_evaluations import names_test
+from naic.tasks.reproduce.jobs import make_together
 from naic.tasks.reproduce.journal import Journal, request
 from naic.tasks.reproduce.options import ReproduceOptions
+from naic.tasks.reproduce.parallel_stages import Listener, Workshop
 from naic.tasks.reproduce.plan import Plan
 from naic.tasks.reproduce.preset import Preset, read_preset
 from naic.tasks.reproduce.report import Report, Reproduced, read_reproduced
@@ -21,7 +22,6 @@ from naic.tasks.reproduce.settings import (
     check_schedule,
     read_train,
 )
-from naic.tasks.reproduce.workshop import Listener, Workshop
 
 
 @dataclass(frozen=True)

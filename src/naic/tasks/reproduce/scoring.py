@@ -16,7 +16,7 @@ from naic.data.readers.captions import read_captions
 from naic.data.records import Problems
 from naic.errors import ConfigError
 from naic.files import write_atomically
-from naic.tasks.evaluation_signature import digest as digest_people
+from naic.tasks.evaluate.signature import digest as digest_people
 from naic.tasks.reproduce.journal import digest
 from naic.tasks.reproduce.judging import (
     Judge,
@@ -27,7 +27,7 @@ from naic.tasks.reproduce.judging import (
     read_kept,
 )
 from naic.tasks.reproduce.options import ReproduceOptions
-from naic.tasks.reproduce.workshop import Workshop
+from naic.tasks.reproduce.parallel_stages import Workshop
 
 BATCH = 256
 
@@ -76,8 +76,8 @@ class Scorer:
     def _caption(self, folder: Path, beam: int, target: Path) -> float | None:
         """Write a results file; gives the share of captions that are true, where that is known."""
         from naic.backbones.load import choose_device
-        from naic.captioners.folder import load_model
         from naic.decode.decoding import Decoding
+        from naic.models.folder import load_model
         from naic.train.validate import Validator
 
         device = choose_device(self._device)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from naic.files import remove_temporaries, write_atomically
-from naic.tasks.evaluate_options import NAMES
+from naic.tasks.evaluate.options import NAMES
 from naic.tasks.reproduce import paper
 from naic.tasks.reproduce.judging import Scored, ends
 

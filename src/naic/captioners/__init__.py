@@ -1,1 +1,0 @@
-"""Captioners: which kinds there are, and the folder a trained one is kept in."""

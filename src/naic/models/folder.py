@@ -1,0 +1,298 @@
+"""A model folder: all that it takes to run a captioner, and nothing in it that is code.
+
+    model.safetensors    the weights, whole or packed into a few bits each (`packing.py`)
+    config.toml          which captioner, for features of which size, and its settings
+    vocab.json           the words it can say
+    README.md            the model card, for people
+
+Folders appear whole or not at all, and weights are safetensors only: the checkpoints of a training
+run are written and read with what is here too.
+"""
+
+import json
+import os
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+
+from naic.config import read_toml, structure, to_toml
+from naic.errors import CheckpointError, ConfigError
+from naic.files import whole_folder
+from naic.models.captioners import CAPTIONERS, Family
+from naic.models.packing import unpack
+from naic.text.vocabulary import Vocabulary
+
+WEIGHTS, CONFIG, VOCABULARY, CARD = "model.safetensors", "config.toml", "vocab.json", "README.md"
+NAMES_SHOWN = 3
+_KINDS = {
+    torch.float64: "F64",
+    torch.float32: "F32",
+    torch.float16: "F16",
+    torch.bfloat16: "BF16",
+    torch.int64: "I64",
+    torch.int32: "I32",
+    torch.int16: "I16",
+    torch.int8: "I8",
+    torch.uint8: "U8",
+    torch.bool: "BOOL",
+}
+
+# What torch's layers and ours draw their first weights with
+_DRAWS = (
+    Tensor.uniform_,
+    Tensor.normal_,
+    nn.init.uniform_,
+    nn.init.normal_,
+    nn.init.kaiming_uniform_,
+)
+
+
+@dataclass(frozen=True)
+class ModelSettings:
+    """What `config.toml` says.
+
+    Attributes:
+        captioner: the name of the family, such as "causal".
+        features: F, the size of a feature vector.
+        words: V, how many words the model can say.
+        backbone: what the features came from, in words.
+        model: the family's own settings: a dataclass of the type that the family names.
+        pixels: the pictures' size a side when the features were made; None: not known.
+        digest: SHA-256 of the backbone's weights; empty: not known, or the model has its own eyes.
+    """
+
+    captioner: str
+    features: int
+    words: int
+    backbone: str
+    model: Any
+    pixels: int | None = None
+    digest: str = ""
+
+
+class LoadedModel(NamedTuple):
+    """A captioner out of its folder, ready to caption."""
+
+    model: nn.Module
+    family: Family
+    settings: ModelSettings
+    vocabulary: Vocabulary
+
+
+class Written(NamedTuple):
+    """What a file must look like when it is read again."""
+
+    bytes: int
+    crc32: int
+
+
+def write_model(
+    folder: Path,
+    weights: Mapping[str, Tensor],
+    settings: ModelSettings,
+    vocabulary: Vocabulary,
+    card: str,
+) -> None:
+    """Make the model folder `folder`, whole or not at all; there must be none of that name."""
+    with whole_folder(folder) as temporary:
+        write_weights(temporary / WEIGHTS, weights)
+        write_synced(temporary / CONFIG, [to_toml(settings).encode()])
+        write_synced(temporary / CARD, [card.encode()])
+        vocabulary.save(temporary / VOCABULARY)
+
+
+def load_model(
+    folder: Path,
+    captioners: Mapping[str, Family] = CAPTIONERS,
+    device: torch.device | str = "cpu",
+) -> LoadedModel:
+    """Read a model folder; every weight must be there, of the right shape, and no other.
+
+    Raises:
+        CheckpointError: the folder is missing, damaged, or of a model that is not known here.
+        VocabularyError: its vocabulary is damaged.
+    """
+    for name in (WEIGHTS, CONFIG, VOCABULARY):
+        if not (folder / name).is_file():
+            why = f"is no model folder: it has no {name}"
+            raise CheckpointError(str(folder), why, "Name a folder such as RUN/best.")
+    settings, family = _read_settings(folder / CONFIG, captioners)
+    vocabulary = Vocabulary.load(folder / VOCABULARY)
+    if len(vocabulary) != settings.words:
+        why = f"has {len(vocabulary)} words, and {CONFIG} tells of {settings.words}"
+        raise CheckpointError(str(folder / VOCABULARY), why, "Use the files of one model.")
+    expected = _shapes(folder / CONFIG, settings, family)
+    weights = unpack(folder / WEIGHTS, read_weights(folder / WEIGHTS), expected)
+    check_fit(folder / WEIGHTS, weights, expected)
+    with _Unfilled():
+        model = family.build(settings.model, settings.features, settings.words)
+    model.load_state_dict(weights)
+    return LoadedModel(model.to(device).eval(), family, settings, vocabulary)
+
+
+class _Unfilled(TorchFunctionMode):
+    """Where a model is built without drawing its first weights: all are put into it afterwards.
+
+    Drawing them took longer than reading, and went on with the caller's random numbers.
+    """
+
+    def __torch_function__(
+        self,
+        func: Callable[..., object],
+        types: object,
+        args: tuple[object, ...] = (),
+        kwargs: dict[str, object] | None = None,
+    ) -> object:
+        named = kwargs or {}
+        if func in _DRAWS:
+            return args[0] if args else named["tensor"]
+        return func(*args, **named)
+
+
+def read_weights(path: Path, written: Written | None = None) -> dict[str, Tensor]:
+    """The tensors of a safetensors file; with `written`, only if its bytes are those written.
+
+    The file is read once, so that what was checked is what is used, and the tensors do not lie in
+    the file, which may be removed while they are in use.
+    """
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise _refuse(path, f"cannot be read ({error.strerror})") from error
+    # A zip, as torch.save makes it, or a bare pickle: named as such, since "invalid header" would
+    # help nobody. A safetensors file may begin with the same byte: that of its header's length.
+    foreign = data[:4] == b"PK\x03\x04" or data[:1] == b"\x80"
+    if foreign and data[4:9] != b"\0\0\0\0{":
+        why = "is a pickled file, and naic reads safetensors only; nothing in it was run"
+        raise CheckpointError(str(path), why, "Convert it to safetensors where you trust it.")
+    if written is not None:
+        check_bytes(path, data, written)
+    try:
+        return dict(sorted(load(data).items()))  # the library's order is a matter of chance
+    except (SafetensorError, KeyError, ValueError, RuntimeError, AssertionError) as error:
+        raise _refuse(path, f"is no whole safetensors file ({error})") from error
+
+
+def check_bytes(path: Path, data: bytes, written: Written) -> None:
+    """Refuse bytes that are not those that were written."""
+    if len(data) < written.bytes:
+        raise _refuse(path, f"is cut off: {len(data)} of {written.bytes} bytes are there")
+    if len(data) > written.bytes:
+        raise _refuse(path, f"has {len(data)} bytes, and {written.bytes} were written")
+    if zlib.crc32(data) != written.crc32:
+        raise _refuse(path, "is damaged: its checksum is not the one it was written with")
+
+
+def write_weights(path: Path, weights: Mapping[str, Tensor]) -> Written:
+    """Write tensors as safetensors, in an order that depends on nothing but names and types.
+
+    They go out one by one, so that of weights on a device no more than one is on the host.
+    """
+    names, opening = _header(weights)
+    return write_synced(path, _chunks(opening, (weights[name] for name in names)))
+
+
+def weights_bytes(weights: Mapping[str, Tensor]) -> int:
+    """How large the file is that `write_weights` would make."""
+    return len(_header(weights)[1]) + sum(tensor.nbytes for tensor in weights.values())
+
+
+def _header(weights: Mapping[str, Tensor]) -> tuple[list[str], bytes]:
+    """The order of the tensors, and what the file begins with."""
+    # The widest numbers first: each tensor then starts at a multiple of the size of its numbers.
+    names = sorted(weights, key=lambda name: (-weights[name].element_size(), name))
+    header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
+    end = 0
+    for name in names:
+        tensor = weights[name]
+        start, end = end, end + tensor.numel() * tensor.element_size()
+        kind, shape = _KINDS[tensor.dtype], list(tensor.shape)
+        header[name] = {"dtype": kind, "shape": shape, "data_offsets": [start, end]}
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    return names, len(text).to_bytes(8, "little") + text
+
+
+def _chunks(opening: bytes, tensors: Iterable[Tensor]) -> Iterator[bytes | memoryview]:
+    yield opening
+    for tensor in tensors:
+        yield tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data
+
+
+def write_synced(path: Path, chunks: Iterable[bytes | memoryview]) -> Written:
+    """Write a file through to the disk, and say what was written; not atomic by itself."""
+    size = crc = 0
+    with path.open("wb") as file:
+        for chunk in chunks:
+            file.write(chunk)
+            size += len(chunk)
+            crc = zlib.crc32(chunk, crc)
+        file.flush()
+        os.fsync(file.fileno())
+    return Written(size, crc)
+
+
+def _read_settings(path: Path, captioners: Mapping[str, Family]) -> tuple[ModelSettings, Family]:
+    """The settings in `path`, checked to the last key, and the family that they name."""
+    try:
+        settings = structure(read_toml(path), ModelSettings, str(path))
+        family = captioners.get(settings.captioner)
+        if family is None:
+            why = f"there is no captioner {settings.captioner!r}"
+            hint = f"Known are: {', '.join(captioners)}. A newer naic may know it."
+            raise CheckpointError(str(path), why, hint)
+        if not isinstance(settings.model, dict):
+            raise CheckpointError(str(path), "model is no table", "Use the file as it was saved.")
+        model = structure(settings.model, family.config, f"{path}.model")
+    except ConfigError as error:
+        raise CheckpointError(error.what, error.why, error.hint) from error
+    return replace(settings, model=model), family
+
+
+def _shapes(path: Path, settings: ModelSettings, family: Family) -> Mapping[str, Tensor]:
+    """Tensors like those of the model, but without memory.
+
+    A stranger's settings may ask for more of it than there is; weights that fit are on the disk.
+    """
+    try:
+        with torch.device("meta"):
+            return family.build(settings.model, settings.features, settings.words).state_dict()
+    except (RuntimeError, ValueError, OverflowError, ConfigError) as error:
+        why = f"no model can be made by these settings ({str(error).splitlines()[0]})"
+        raise CheckpointError(str(path), why, "Use the file as it was saved.") from error
+
+
+def check_fit(
+    path: Path,
+    weights: Mapping[str, Tensor],
+    expected: Mapping[str, Tensor],
+    hint: str = f"Use the {CONFIG} and {WEIGHTS} of one model.",
+) -> None:
+    """Refuse the weights of another model, and name a few of those that do not fit."""
+    missing = [name for name in expected if name not in weights]
+    unknown = [name for name in weights if name not in expected]
+    other = [
+        f"{name} is {tuple(weights[name].shape)}, not {tuple(expected[name].shape)}"
+        for name in expected
+        if name in weights and weights[name].shape != expected[name].shape
+    ]
+    parts = (("missing", missing), ("not known", unknown), ("of another shape", other))
+    why = "; ".join(f"{len(names)} {what} ({_few(names)})" for what, names in parts if names)
+    if why:
+        raise CheckpointError(str(path), f"holds the weights of another model: {why}", hint)
+
+
+def _few(names: list[str]) -> str:
+    return ", ".join(names[:NAMES_SHOWN]) + (", …" if len(names) > NAMES_SHOWN else "")
+
+
+def _refuse(path: Path, why: str) -> CheckpointError:
+    return CheckpointError(str(path), why, "Use a whole copy of it.")

@@ -1,0 +1,232 @@
+"""Which model is meant, and which engine runs it."""
+
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+from torch import nn
+
+from naic.backbones import load_backbone
+from naic.backbones.colours import SUFFIX
+from naic.backbones.cpu import keep_freed_memory
+from naic.backbones.efficientnet import VARIANTS
+from naic.backbones.load import DEFAULT_PIXELS, choose_device
+from naic.backbones.patches import CELL
+from naic.errors import BackboneError, CheckpointError, ConfigError
+from naic.models.folder import (
+    CARD,
+    CONFIG,
+    VOCABULARY,
+    WEIGHTS,
+    ModelSettings,
+    load_model,
+)
+from naic.models.transformer import Captioner as Network
+from naic.runtime.engines import (
+    KINDS,
+    MOST_PIXELS,
+    CompiledEngine,
+    CompiledGraphEngine,
+    EagerEngine,
+    Engine,
+    GraphEngine,
+    Whole,
+)
+from naic.text.vocabulary import Vocabulary
+
+RUNTIMES = ("auto", "eager", "compile", "graph", "onnx")
+PRECISIONS = ("auto", *KINDS, "int8")
+ONNX = ".onnx"
+_HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
+_PICTURES = 'A picture is given to the model: naic caption photo.jpg; Captioner()("photo.jpg").'
+_EXPORT = "Make one: naic export MODEL --out DIR"
+
+
+class Ready(NamedTuple):
+    """A model that can be shown pictures.
+
+    Attributes:
+        where: the folder or file that it came from.
+        engine: what runs it.
+        vocabulary: its words.
+        causal: the network itself if it is causal: its alternatives need a beam; else None.
+    """
+
+    where: Path
+    engine: Engine
+    vocabulary: Vocabulary
+    causal: Whole | None
+
+
+class LoadedWhole(NamedTuple):
+    """A model folder with all that it sees with, on the host, as float32."""
+
+    whole: Whole
+    settings: ModelSettings
+    vocabulary: Vocabulary
+    pixels: int
+
+
+def make_ready(model: str | Path, device: str, runtime: str, precision: str) -> Ready:
+    """Load a model and choose its engine; "auto" leaves the choice.
+
+    On a GPU that is a CUDA graph in float16, which says what float32 says more often than bfloat16
+    does; on a CPU eager float32; an exported file is for ONNX Runtime alone, on a GPU if it is
+    built for one.
+
+    Raises:
+        ConfigError: there is no such device, runtime or precision, or they do not go together.
+        CheckpointError: there is no such model, or it is damaged.
+    """
+    _known("runtime", runtime, RUNTIMES)
+    _known("precision", precision, PRECISIONS)
+    chosen = choose_device(device)
+    where = find_model(model)
+    exported = exported_file(where)
+    if exported is not None:
+        return _exported(exported, chosen, runtime, precision, may_move=device == "auto")
+    _check(runtime, precision, chosen)
+    loaded = load_whole(where)
+    recorded = chosen.type == "cuda" and _recordable(loaded.settings)
+    if runtime == "auto":
+        runtime = "graph" if recorded else "eager"
+    if precision == "auto":
+        half = runtime == "graph" or (runtime == "compile" and recorded)
+        precision = "float16" if half else "float32"
+    kinds: dict[str, type[EagerEngine] | type[CompiledEngine] | type[GraphEngine]]
+    compiled = CompiledGraphEngine if recorded else CompiledEngine
+    kinds = {"eager": EagerEngine, "compile": compiled, "graph": GraphEngine}
+    if chosen.type == "cpu":
+        keep_freed_memory()
+    engine: Engine = kinds[runtime](loaded.whole, loaded.pixels, chosen, precision)
+    causal = loaded.whole if loaded.whole.model.causal else None
+    return Ready(where, engine, loaded.vocabulary, causal)
+
+
+def find_model(model: str | Path) -> Path:
+    """The folder or file that is meant; a name "owner/name" that is none is looked for on the hub.
+
+    Raises:
+        CheckpointError: it is neither here nor there, or a file that is no graph.
+    """
+    path = Path(model)
+    if path.is_file() and path.suffix != ONNX:
+        why = f"is no model: that is a folder with {WEIGHTS}, or a {ONNX} file of naic export"
+        raise CheckpointError(str(model), why, _PICTURES)
+    if path.exists():
+        return path
+    if not _HUB_ID.fullmatch(str(model)):
+        raise CheckpointError(str(model), "there is no such model", "Name a model folder.")
+    try:
+        from huggingface_hub import snapshot_download
+    except ImportError as error:
+        why = "there is no such model here, and huggingface_hub, which could fetch it, is missing"
+        hint = "Name a model folder, or run: pip install huggingface_hub"
+        raise CheckpointError(str(model), why, hint) from error
+    try:
+        # Nothing else is fetched: what these files hold is checked, and none of it is code.
+        found = snapshot_download(str(model), allow_patterns=[WEIGHTS, CONFIG, VOCABULARY, CARD])
+    except Exception as error:  # the client has a tree of errors, and so has its network library
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
+        why = f"there is no such model here, and the hub does not give it ({reason})"
+        hint = "Name a model folder, or check the id and the network."
+        raise CheckpointError(str(model), why, hint) from error
+    return Path(found)
+
+
+def exported_file(where: Path) -> Path | None:
+    """The graph of `naic export`, if this is one or a folder with one; None: a model folder."""
+    if where.suffix == ONNX and where.is_file():
+        return where
+    if not where.is_dir() or (where / WEIGHTS).is_file():
+        return None
+    found = sorted(where.glob(f"*{ONNX}"))
+    if len(found) > 1:
+        names = ", ".join(path.name for path in found)
+        raise CheckpointError(str(where), f"has several graphs: {names}", "Name one of them.")
+    return found[0] if found else None
+
+
+def load_whole(folder: Path) -> LoadedWhole:
+    """A model folder with its eyes, or with the backbone that it learnt from.
+
+    Raises:
+        CheckpointError: there is no such model, or it is damaged.
+        BackboneError: the backbone here is not the one that the model learnt from.
+        MissingExtraError: the backbone's weights are not installed.
+    """
+    loaded = load_model(folder)
+    assert isinstance(loaded.model, Network)  # as all of CAPTIONERS are
+    settings = loaded.settings
+    pixels = settings.pixels or DEFAULT_PIXELS
+    cell = CELL if settings.model.eyes else 1
+    if not 0 < pixels <= MOST_PIXELS or pixels % cell:
+        why = f"{pixels:,} pixels a side are not from {cell} to {MOST_PIXELS:,} in steps of {cell}"
+        raise CheckpointError(str(folder / CONFIG), why, "Use the file as it was saved.")
+    backbone = None if settings.model.eyes else _backbone(folder, settings, pixels)
+    return LoadedWhole(Whole(loaded.model, backbone), settings, loaded.vocabulary, pixels)
+
+
+def _backbone(folder: Path, settings: ModelSettings, pixels: int) -> nn.Module:
+    """What the features came from, if it is here."""
+    found = load_backbone(settings.backbone, pixels=pixels, device="cpu")
+    if settings.digest and found.digest != settings.digest:
+        why = f"it learnt from {settings.backbone} with other weights than those installed"
+        hint = "Put its own eyes into it: naic pack MODEL --eyes MODEL_WITH_EYES --out DIR"
+        raise BackboneError(str(folder), why, hint)
+    if found.dim != settings.features:
+        why = f"it reads {settings.features} numbers a region, and {found.name} gives {found.dim}"
+        raise BackboneError(str(folder), why, f"Use the {CONFIG} and {WEIGHTS} of one model.")
+    return found.module
+
+
+def _exported(
+    path: Path, device: torch.device, runtime: str, precision: str, *, may_move: bool
+) -> Ready:
+    """An exported graph: it has its precision, and one engine that can run it.
+
+    ONNX Runtime as most have it is built for CPUs; with `may_move` it runs there, whatever PyTorch
+    could use.
+    """
+    if runtime not in ("auto", "onnx"):
+        why = f"{path.name} is an exported graph, which {runtime} cannot run"
+        raise ConfigError("runtime", why, "Leave it out, or name the model it was made from.")
+    from naic.runtime.onnx_engine import OnnxEngine, can_use  # ONNX Runtime is an extra
+
+    if may_move and not can_use(device):
+        device = torch.device("cpu")
+    engine = OnnxEngine(path, device)
+    if precision not in ("auto", engine.precision):
+        why = f"{path.name} is {engine.precision}, not {precision}"
+        raise ConfigError("precision", why, f"Leave it out. {_EXPORT} --precision {precision}")
+    return Ready(path, engine, engine.vocabulary, None)
+
+
+def _check(runtime: str, precision: str, device: torch.device) -> None:
+    """Refuse what a model folder cannot be run with, before it is loaded."""
+    if runtime == "onnx":
+        raise ConfigError("runtime", "onnx needs an exported graph", _EXPORT)
+    if precision == "int8":
+        raise ConfigError(
+            "precision", "int8 needs an exported graph", f"{_EXPORT} --precision int8"
+        )
+    if precision in ("bfloat16", "float16") and device.type != "cuda":
+        # Some processors say that they can, and end the program when they are asked to.
+        why = f"it is of no use on {device}, and not safe on every one"
+        raise ConfigError(
+            f"precision {precision}", why, "Use float32, or int8 through naic export."
+        )
+    if runtime == "graph" and device.type != "cuda":
+        why = f"a CUDA graph cannot run on {device}"
+        raise ConfigError("runtime", why, "Leave it out, or use an NVIDIA GPU.")
+
+
+def _recordable(settings: ModelSettings) -> bool:
+    """Whether the model's sight is known to be fit for a CUDA graph and for float16."""
+    return bool(settings.model.eyes) or settings.backbone.removesuffix(SUFFIX) in VARIANTS
+
+
+def _known(name: str, value: str, values: tuple[str, ...]) -> None:
+    if value not in values:
+        raise ConfigError(name, f"there is no {value!r}", f"Known are: {', '.join(values)}.")

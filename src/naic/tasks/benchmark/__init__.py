@@ -1,0 +1,1 @@
+"""`naic benchmark`: how fast captioners are, in the same runtime and precision."""

@@ -1,0 +1,269 @@
+"""A student and a causal teacher of the same shape, made ready to be timed against each other.
+
+Both see with the same eyes, run in the same runtime and in the same precision. The teacher writes a
+fixed number of words and says no period before: its time does not depend on what it says.
+"""
+
+import copy
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from naic.decode.beam import beam_search
+from naic.errors import ConfigError
+from naic.models.config import TransformerConfig
+from naic.models.folder import ModelSettings, check_fit, load_model
+from naic.models.transformer import Captioner as Network
+from naic.models.with_backbone import PATCH, SeeingCaptioner, without_eyes
+from naic.runtime.captions import Asked, write
+from naic.runtime.engines import EagerEngine, Engine, GraphEngine, Whole
+from naic.runtime.load import LoadedWhole
+from naic.tasks.benchmark.uncached import search_again
+from naic.text.vocabulary import PERIOD, SPECIAL, Vocabulary
+
+NEVER = -1e4  # put on the period's score: it is not said, and nothing becomes no number
+SAME = ("width", "heads", "encoder_layers", "decoder_layers", "hidden", "grid")
+# The paper's: bottom-up features, and COCO's words that are seen more than five times.
+BASE_REGIONS, BASE_FEATURES, BASE_WORDS, BASE_PIXELS = 36, 2048, 9487, 256
+BASE_EYES = "efficientnet-lite2"
+
+
+class Way(NamedTuple):
+    """How something is said.
+
+    Attributes:
+        causal: by the teacher, word by word; else by the student.
+        width: sentences that the teacher follows at once; 1 is greedy.
+        cached: whether it keeps what it knows of the words so far.
+        text: the words are also written as a sentence.
+    """
+
+    causal: bool = False
+    width: int = 1
+    cached: bool = True
+    text: bool = False
+
+
+class Pair(NamedTuple):
+    """Two models that take the same, and one such input for each of B pictures.
+
+    Attributes:
+        student: the parallel one.
+        teacher: the causal one.
+        inputs: B to what both take: pixels on the host, or features, which a backbone would have
+            left on its device.
+    """
+
+    student: Whole
+    teacher: Whole
+    inputs: Callable[[int], Tensor]
+
+
+class Searched(Whole):
+    """A causal captioner that follows several sentences, or that has no cache."""
+
+    def __init__(self, whole: Whole, way: Way) -> None:
+        super().__init__(whole.model, whole.backbone)
+        self.way = way
+
+    def forward(self, pixels: Tensor) -> tuple[Tensor, Tensor]:
+        """As any `Whole`, with the score of the sentence in place of its words' probabilities."""
+        memory = self._memory(pixels)
+        if self.way.cached:
+            found = beam_search(self.model, memory, self.way.width)
+            return found.words[:, 0, :, None], found.scores
+        words, scores = search_again(self.model, memory, self.way.width)
+        return words[..., None], scores[:, None]
+
+
+class Contest:
+    """The models in all their forms, each made when it is first asked for.
+
+    Attributes:
+        loaded: the student as it was loaded.
+        pairs: "whole", which take pixels, and "decode", which take features.
+        device: where they run.
+    """
+
+    def __init__(
+        self, loaded: LoadedWhole, pairs: Mapping[str, Pair], device: torch.device
+    ) -> None:
+        self.loaded, self.pairs, self.device = loaded, pairs, device
+        self._copies: dict[tuple[str, bool, str, str], Whole] = {}
+        self._exported: dict[str, Engine] = {}
+
+    def runner(
+        self, part: str, way: Way, runtime: str, precision: str, batch: int
+    ) -> Callable[[], object]:
+        """One pass over `batch` pictures, up to the words on the host."""
+        inputs = self.pairs[part].inputs(batch)
+        if part == "decode":
+            inputs = inputs.to(self.device)
+        engine = self._engine(part, way, runtime, precision)
+        if way.text:
+            words = self.loaded.vocabulary
+            return lambda: write(engine(inputs), None, words, Asked())
+        return lambda: engine(inputs)
+
+    def _engine(self, part: str, way: Way, runtime: str, precision: str) -> Engine:
+        if runtime == "onnx":
+            return self._onnx(precision)
+        whole = self._copy(part, way.causal, runtime, precision)
+        if way.causal and (way.width > 1 or not way.cached):
+            whole = Searched(whole, way)
+        if runtime == "compile":
+            torch.compiler.reset()  # after a few sizes of batch it would go on uncompiled
+            if not way.causal:
+                whole.compile(dynamic=False)
+        recorded = runtime == "graph" or (runtime == "compile" and self.device.type == "cuda")
+        kind = GraphEngine if recorded else EagerEngine
+        return kind(whole, self.loaded.pixels, self.device, precision)
+
+    def _copy(self, part: str, causal: bool, runtime: str, precision: str) -> Whole:
+        """The model on the host is kept as it is, where it is of no use as it is."""
+        pair = self.pairs[part]
+        whole = pair.teacher if causal else pair.student
+        compiled = runtime == "compile"
+        if self.device.type == "cpu" and precision == "float32" and not compiled:
+            return whole
+        key = (part, causal, precision, runtime if compiled else "")
+        if key not in self._copies:
+            made = copy.deepcopy(whole)
+            if compiled and causal:
+                _compile_steps(made.model)
+            self._copies[key] = made
+        return self._copies[key]
+
+    def _onnx(self, precision: str) -> Engine:
+        from naic.runtime.export import export_graph
+        from naic.runtime.onnx_engine import OnnxEngine
+
+        if precision not in self._exported:
+            made = export_graph("MODEL", self.loaded, precision)
+            with tempfile.TemporaryDirectory() as folder:
+                path = Path(folder, "model.onnx")
+                path.write_bytes(made.graph)
+                self._exported[precision] = OnnxEngine(path, self.device)
+        return self._exported[precision]
+
+
+def _compile_steps(model: Network) -> None:
+    """Compile what each word repeats: all words in one piece would take many minutes."""
+    model.encode = torch.compile(model.encode, dynamic=False)  # type: ignore[method-assign]
+    model.step = torch.compile(model.step, dynamic=False)  # type: ignore[method-assign]
+
+
+def make_pairs(loaded: LoadedWhole, teacher: Path | None, words: int) -> dict[str, Pair]:
+    """A teacher for the student, both with and without what they see with.
+
+    Args:
+        loaded: the student.
+        teacher: a causal model of the same shape; None: the student's weights and embeddings of
+            chance, which take the same time.
+        words: how many the teacher writes.
+
+    Raises:
+        ConfigError: the models are of another kind, or not of the same shape.
+        CheckpointError: the teacher's folder is damaged, or of another vocabulary.
+    """
+    student = loaded.whole.model
+    if student.causal:
+        hint = "Name a parallel one first, and this one with --teacher."
+        raise ConfigError("MODEL", "it writes word by word, as a teacher does", hint)
+    if not 1 <= words <= student.length:
+        why = f"{words} is not from 1 to {student.length}, the words of a sentence"
+        raise ConfigError("--words", why, f"Try {student.length}.")
+    causal = _teacher_of(student, teacher, words)
+    backbone = loaded.whole.backbone
+    side = loaded.pixels
+    whole = Pair(loaded.whole, Whole(causal, backbone), lambda batch: _pixels(batch, side))
+    features = _features(loaded.whole, _pixels(1, side))  # (1, R, F)
+    decode = Pair(
+        Whole(_without_eyes(student), None),
+        Whole(_without_eyes(causal), None),
+        lambda batch: features.expand(batch, -1, -1).contiguous(),
+    )
+    return {"whole": whole, "decode": decode}
+
+
+def transformer_base(words: int) -> tuple[LoadedWhole, dict[str, Pair]]:
+    """The paper's size, with weights of chance.
+
+    It decodes the paper's features, 36 of 2,048 numbers; to see, it has the eyes of the model
+    inside naic, since the paper's detector is not here.
+    """
+    torch.manual_seed(0)
+    names = (f"word{number}" for number in range(BASE_WORDS - len(SPECIAL)))
+    vocabulary = Vocabulary((*SPECIAL, *names))
+    config = TransformerConfig(eyes=BASE_EYES)
+    settings = ModelSettings("parallel", PATCH, BASE_WORDS, "pixels", config, BASE_PIXELS)
+    model = SeeingCaptioner(config, PATCH, BASE_WORDS, causal=False).eval()
+    loaded = LoadedWhole(Whole(model, None), settings, vocabulary, BASE_PIXELS)
+    pairs = make_pairs(loaded, None, words)
+    student = Network(replace(config, eyes=""), BASE_FEATURES, BASE_WORDS, causal=False).eval()
+    decode = Pair(
+        Whole(student, None),
+        Whole(_teacher_of(student, None, words), None),
+        lambda batch: torch.randn(batch, BASE_REGIONS, BASE_FEATURES).half(),
+    )
+    return loaded, pairs | {"decode": decode}
+
+
+def _teacher_of(student: Network, folder: Path | None, words: int) -> Network:
+    config = replace(student.config, length=words)
+    width = PATCH if config.eyes else student.encoder.project.in_features
+    kind = SeeingCaptioner if config.eyes else Network
+    teacher = kind(config, width, student.words, causal=True).eval()
+    weights = teacher.state_dict() | student.state_dict()
+    if folder is not None:
+        weights |= _read_teacher(folder, config, without_eyes(teacher.state_dict()))
+    teacher.load_state_dict(weights)
+    with torch.no_grad():
+        teacher.decoder.output.bias[PERIOD] = NEVER
+    return teacher
+
+
+def _read_teacher(
+    folder: Path, config: TransformerConfig, expected: Mapping[str, Tensor]
+) -> dict[str, Tensor]:
+    """Its weights; what it sees with stays the student's, so that only the words differ."""
+    model = load_model(folder).model
+    if not isinstance(model, Network) or not model.causal:
+        raise ConfigError("--teacher", f"{folder} says all words at once", "Name a causal model.")
+    for name in SAME:
+        own, other = vars(model.config)[name], vars(config)[name]
+        if own != other:
+            why = f"{name} is {own} in {folder}, and {other} in the student"
+            raise ConfigError("--teacher", why, "Models of one shape can be compared.")
+    weights = without_eyes(model.state_dict())
+    check_fit(folder, weights, expected, "Name a teacher of the student's vocabulary and eyes.")
+    return weights
+
+
+def _without_eyes(model: Network) -> Network:
+    """The same captioner for features; the weights are shared."""
+    config = replace(model.config, eyes="")
+    features = model.encoder.project.in_features
+    plain = Network(config, features, model.words, causal=model.causal).eval()
+    plain.load_state_dict(without_eyes(model.state_dict()), assign=True)
+    return plain
+
+
+@torch.inference_mode()
+def _features(whole: Whole, pixels: Tensor) -> Tensor:
+    """(B, R, F) float16, as in a store."""
+    model = whole.model
+    sight = model.eyes if isinstance(model, SeeingCaptioner) else whole.backbone
+    assert sight is not None  # of `load_whole`: each model has the one or the other
+    features: Tensor = sight(pixels)
+    return features.half()
+
+
+def _pixels(batch: int, side: int) -> Tensor:
+    generator = torch.Generator().manual_seed(0)
+    return torch.randint(0, 256, (batch, side, side, 3), dtype=torch.uint8, generator=generator)

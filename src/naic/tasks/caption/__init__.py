@@ -1,0 +1,1 @@
+"""`naic caption`: captions for images, folders and lists of them."""

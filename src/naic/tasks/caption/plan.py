@@ -1,0 +1,121 @@
+"""What a run of `naic caption` is, and what must be right before it begins: no model is loaded."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from naic import __version__
+from naic.data.folders import printable
+from naic.data.readers.files import what_is
+from naic.errors import CheckpointError, ConfigError, DataError
+from naic.tasks.caption.find import Found, real_folder
+from naic.tasks.caption.journal import Start, digest_of
+from naic.tasks.caption.options import CaptionOptions
+from naic.tasks.caption.rows import Rows
+
+# What makes the captions what they are, and who gets one; a run that goes on must agree in it.
+_PLANNED = (
+    *("existing", "prefix", "suffix"),
+    *("alternatives", "confidence", "max_words", "runtime"),
+)
+
+# The files of a model folder that its captions come from.
+_WEIGHTS = (".safetensors", ".onnx")
+_SETTINGS = ("config.toml", "config.json", "vocab.json")
+
+
+def check_file(out: Path, pictures: Sequence[Found]) -> None:
+    """Refuse an output that cannot be a file."""
+    name, kind = printable(str(out)), what_is(out)
+    if kind == "folder":
+        hint = "Name a file in it, or use --format txt for a text file for each picture."
+        raise ConfigError(name, "it is a folder", hint)
+    if kind == "special":
+        hint = "Leave --out away, and send standard output there."
+        raise ConfigError(name, "it is there, and is no regular file", hint)
+    folder = Path(os.path.realpath(out)).parent
+    if what_is(folder) != "folder":
+        named = printable(str(folder if out.is_symlink() else out.parent))
+        hint = "Make it, or choose another --out."
+        raise ConfigError(named, "there is no such folder", hint)
+    if os.path.realpath(out) in {os.path.realpath(picture.path) for picture in pictures}:
+        raise ConfigError(name, "it is one of the pictures", "Name another file.")
+
+
+def check_folder(out: Path) -> None:
+    """Refuse an output that is to be a folder and is none."""
+    if what_is(out) in ("file", "special"):
+        hint = "Name a folder, or leave --format away for one file."
+        raise ConfigError(printable(str(out)), "it is no folder, which --format txt needs", hint)
+
+
+def starting(options: CaptionOptions, out: Path, rows: Rows) -> Start:
+    """What to do about a file that is there; by default nothing, and the run is refused."""
+    digest, name = digest_of(out), printable(str(out))
+    if digest is None:
+        return Start()
+    if options.existing is None:
+        why = "there is such a file already"
+        hint = "Add --existing skip, overwrite or append, or choose another --out."
+        raise ConfigError(name, why, hint)
+    if options.existing == "overwrite":
+        return Start(digest=digest)
+    try:
+        text = out.read_bytes().decode("utf-8", "surrogateescape")
+    except OSError as error:
+        why = f"it cannot be read ({error.strerror})"
+        raise DataError(name, why, "Check its permissions.") from error
+    return Start(rows.held(text, name), digest)
+
+
+def without_caption(
+    options: CaptionOptions, out: Path, rows: Rows, start: Start, pictures: Sequence[Found]
+) -> Sequence[Found]:
+    """The pictures to caption: with --existing skip, those that the file had none of."""
+    if options.existing != "skip":
+        return pictures
+    keys = rows.keys(start.held, printable(str(out)))
+    return [picture for picture in pictures if rows.key(picture.path) not in keys]
+
+
+def plan(options: CaptionOptions) -> dict[str, Any]:
+    """What a run that goes on must agree in; not where it computes, nor in which batches."""
+    relative = any(not path.is_absolute() for path in options.paths)
+    return {
+        "format": options.kind,
+        **{name: value for name, value in asdict(options).items() if name in _PLANNED},
+        "model": _model(options.model),
+        "naic": __version__,
+        # Elsewhere the same names are those of other pictures.
+        "current folder": real_folder(".") if relative else "",
+    }
+
+
+def _model(model: Path | None) -> str:
+    """The identity of a model: its weights, settings and words, or its name on the hub.
+
+    Only regular files are read: a pipe of such a name would keep us waiting for ever.
+    """
+    if model is None:
+        from naic.runtime.captioner import shipped_model
+
+        model = shipped_model()
+    kind = what_is(model)
+    if kind not in ("file", "folder"):
+        return str(model)
+    try:
+        if kind == "file":
+            return f"{digest_of(model)}"
+        files = sorted(path for path in model.iterdir() if _makes_captions(path))
+        return " ".join(f"{path.name} {digest_of(path)}" for path in files)
+    except OSError as error:
+        why = f"it cannot be read ({error.strerror})"
+        hint = "Check its permissions."
+        raise CheckpointError(printable(str(model)), why, hint) from error
+
+
+def _makes_captions(path: Path) -> bool:
+    named = path.suffix in _WEIGHTS or path.name in _SETTINGS
+    return named and what_is(path) == "file"

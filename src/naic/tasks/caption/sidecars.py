@@ -1,0 +1,216 @@
+"""A text file for each picture: `photo.txt` beside `photo.jpg`, or in a folder that mirrors it.
+
+Each is written whole under another name and renamed. There is no journal: the files that are there
+are what is done.
+"""
+
+import contextlib
+import errno
+import os
+import re
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from naic.data.folders import printable
+from naic.data.readers.entries import without_suffix
+from naic.data.readers.files import what_is
+from naic.data.records import Problem
+from naic.errors import ConfigError, WriteError
+from naic.files import sync_folder, write_atomically, writing
+from naic.tasks.caption.find import Found, Places, cannot_open
+from naic.tasks.caption.lock import Warn, hold_folder
+from naic.tasks.caption.options import Existing
+
+SUFFIX = ".txt"
+_LEFT_BEHIND = re.compile(r"(.+)\.[0-9]+-[0-9]+\.part")  # by a kill: see write_atomically
+_SHORT = ".naic-caption-"  # begins the name of a text on its way to one too long for a temporary
+_SHORT_LEFT = re.compile(re.escape(_SHORT) + r"[0-9]+(\.[0-9]+-[0-9]+\.part)?")
+_LINK = "it is a link, and what it leads to is not written over"
+_NO_USE_GOING_ON = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
+
+
+def sidecar(picture: Found, out: Path | None) -> str:
+    """The path of a picture's text file."""
+    if out is None:
+        return without_suffix(picture.path) + SUFFIX
+    return os.path.join(out, without_suffix(picture.name) + SUFFIX)  # noqa: PTH118
+
+
+def choose(
+    pictures: Sequence[Found], out: Path | None, existing: Existing
+) -> tuple[list[Found], list[Problem], int]:
+    """The pictures to caption, those that cannot have a file, and how many have theirs already.
+
+    Raises:
+        ConfigError: two pictures would have one file, or a picture would be written over.
+    """
+    owners: dict[str, list[Found]] = {}
+    places = Places()
+    for picture in pictures:
+        owners.setdefault(_key(sidecar(picture, out), places), []).append(picture)
+    for picture in pictures:
+        if _key(picture.path, places) in owners:
+            why = "the text file of a picture would be written over it"
+            raise ConfigError(printable(picture.path), why, "Give the picture another name.")
+    problems = _settle(owners, out)
+    chosen = {own[0] for own in owners.values()}
+    todo = [picture for picture in pictures if picture in chosen]
+    if existing != "skip":
+        return todo, problems, 0
+    missing = [picture for picture in todo if not os.path.lexists(sidecar(picture, out))]
+    return missing, problems, len(todo) - len(missing)
+
+
+def _key(path: str, places: Places) -> str:
+    """What tells two files apart: not how they are spelt, and on macOS not the case of letters."""
+    key = places.key(path)
+    return key.casefold() if sys.platform == "darwin" else key
+
+
+def _settle(owners: dict[str, list[Found]], out: Path | None) -> list[Problem]:
+    """Leave each file one owner. A picture that naic cannot open, such as a RAW, gives way."""
+    problems = []
+    for name, own in owners.items():
+        able = [picture for picture in own if not cannot_open(picture.path)]
+        if len(able) > 1:
+            first, second = (printable(picture.path) for picture in able[:2])
+            why = f"{second} would have the same text file, {printable(sidecar(able[0], out))}"
+            hint = "Use --format jsonl or csv, or give one of the two another name."
+            raise ConfigError(first, why, hint)
+        kept = (able or own)[0]
+        for picture in own:
+            if picture is not kept:
+                why = f"its text file would be that of {printable(kept.path)}"
+                hint = "It is not captioned. Give it another name, or use --format jsonl."
+                problems.append(Problem(printable(picture.path), why, hint))
+        owners[name] = [kept]
+    return problems
+
+
+class Sidecars:
+    """Writes the text files of one run, and keeps other runs away from where it writes.
+
+    With an output folder that is held for the whole run; beside the pictures, the folder that is
+    written to at the time. `warn` hears once of a disk that has no locks.
+    """
+
+    def __init__(
+        self, out: Path | None, existing: Existing, todo: Iterable[Found], warn: Warn
+    ) -> None:
+        self._out = out
+        self._warn = warn
+        self._held = True
+        self._append = existing == "append"
+        self._own = {sidecar(picture, out) for picture in todo}
+        self._lock = contextlib.ExitStack()
+        self._folder: Path | None = None
+        self._swept: set[Path] = set()
+
+    def __enter__(self) -> Self:
+        if self._out is not None:
+            with writing(self._out):
+                self._out.mkdir(parents=True, exist_ok=True)
+            self._hold(self._out)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._lock.close()
+
+    def write(self, picture: Found, text: str) -> Problem | None:
+        """Write the text of a picture; a file that cannot be written is a problem of its own.
+
+        Raises:
+            WriteError: the disk is full: the others could not be written either.
+            StoreError: another run writes to the folder.
+        """
+        path = Path(sidecar(picture, self._out))
+        try:
+            self._enter(path.parent)
+            with writing(path):
+                if path.is_symlink():
+                    hint = "Delete the link to have a text there."
+                    return Problem(printable(str(path)), _LINK, hint)
+                # What is no file is refused below; to read a pipe might never end.
+                before = path.read_bytes() if self._append and what_is(path) == "file" else b""
+            data = _added(before, text.encode())
+            if data != before:
+                _write(path, data)
+        except WriteError as error:
+            if isinstance(error.__cause__, OSError) and error.__cause__.errno in _NO_USE_GOING_ON:
+                raise
+            hint = error.hint if self._out else "Use --out DIR to put it elsewhere."
+            return Problem(printable(error.what), error.why, hint)
+        return None
+
+    def _enter(self, folder: Path) -> None:
+        if folder == self._folder:
+            return
+        self._folder = None
+        if self._out is None:
+            self._lock.close()
+            self._hold(folder)
+        else:
+            with writing(folder):
+                folder.mkdir(parents=True, exist_ok=True)
+        self._folder = folder
+        if self._held and folder not in self._swept:  # what others write now is not ours to delete
+            self._swept.add(folder)
+            self._sweep(folder)
+
+    def _hold(self, folder: Path) -> None:
+        """Keep others away from the folder."""
+
+        def warn(problem: Problem) -> None:
+            if self._held:  # the first that has no locks
+                self._warn(problem)
+
+        self._held = self._lock.enter_context(hold_folder(folder, warn)) and self._held
+
+    def _sweep(self, folder: Path) -> None:
+        """Delete what a killed run left half-written of the files that this one is to write."""
+        with writing(folder), os.scandir(folder) as entries:
+            names = [entry.name for entry in entries]
+        for name in names:
+            found = _LEFT_BEHIND.fullmatch(name)
+            ours = found is not None and str(folder / found[1]) in self._own
+            if ours or _SHORT_LEFT.fullmatch(name):
+                with writing(folder / name):
+                    (folder / name).unlink()
+
+
+def _write(path: Path, data: bytes) -> None:
+    """As `write_atomically`, which needs a longer name than the file's, with any name."""
+    try:
+        write_atomically(path, data)
+    except WriteError as error:
+        if not isinstance(error.__cause__, OSError) or error.__cause__.errno != errno.ENAMETOOLONG:
+            raise
+        short = path.with_name(f"{_SHORT}{os.getpid()}")
+        write_atomically(short, data)
+        try:
+            with writing(path):
+                short.replace(path)
+                sync_folder(path.parent)
+        finally:
+            short.unlink(missing_ok=True)
+
+
+def _added(before: bytes, text: bytes) -> bytes:
+    """The text as lines after those that are there; if it is there, nothing is added.
+
+    So a run that was killed can be given again: no caption comes twice.
+    """
+    lines = before.splitlines()
+    new = [line for line in text.splitlines() if line not in lines] if before else [text]
+    if not new:
+        return before
+    end = b"\n" if before and not before.endswith((b"\n", b"\r")) else b""
+    return before + end + b"\n".join(new) + b"\n"

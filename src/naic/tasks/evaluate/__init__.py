@@ -1,0 +1,1 @@
+"""`naic evaluate`: the paper's metrics of a results file, with intervals."""

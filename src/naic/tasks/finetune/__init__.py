@@ -1,0 +1,1 @@
+"""`naic finetune`: the model inside naic, trained on captions of one's own."""

@@ -1,0 +1,155 @@
+"""What `naic finetune` is about to learn: which pictures, which are held out, which words."""
+
+import hashlib
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from naic.data.readers import Reading, read
+from naic.data.readers.detect import detect
+from naic.data.records import Problem, Problems, Record
+from naic.errors import ConfigError, DataError, VocabularyError
+from naic.tasks.finetune.options import FinetuneOptions
+from naic.text import MAX_IDS, Vocabulary, tokenise
+
+TRAIN, HELD_OUT = "train", "val"
+_LEARNT_FROM = ("", "train", "training", "restval")  # names that tables give to splits
+_HELD_OUT = ("val", "valid", "validation", "dev")
+FEWEST = 10  # pictures: of fewer, nothing could be said about those that were held out
+_PICTURES_SEEN = 3000  # in each stage, whatever their number; few pictures come more often
+_FEWEST_EPOCHS, _MOST_EPOCHS = 3, 20
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What would be done.
+
+    Attributes:
+        reader: how the captions were read.
+        reading: pictures with captions, each in the split "train" or "val".
+        left_out: pictures without captions, or of other splits.
+        own_split: whether the source itself says which pictures are held out.
+        new_words: words that the model will learn to say, the most frequent first.
+        unknown: other words of the captions that it does not know.
+        epochs: of each of the two stages.
+        batch: pictures in a step.
+        problems: rows that could not be used.
+    """
+
+    reader: str
+    reading: Reading
+    left_out: int
+    own_split: bool
+    new_words: tuple[str, ...]
+    unknown: tuple[str, ...]
+    epochs: int
+    batch: int
+    problems: list[Problem]
+
+    @property
+    def learnt_from(self) -> int:
+        """How many pictures are learnt from."""
+        return self.reading.splits[TRAIN]
+
+    @property
+    def held_out(self) -> int:
+        """How many pictures the model is judged by."""
+        return self.reading.splits[HELD_OUT]
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the pictures' names, splits and captions: another table is another run."""
+        state = hashlib.sha256()
+        for record in self.reading.records:
+            state.update(repr((record.id, record.split, record.captions)).encode())
+        return state.hexdigest()
+
+
+def make_plan(options: FinetuneOptions, known: Vocabulary) -> Plan:
+    """Read the captions, choose the pictures to hold out, and count words.
+
+    Raises:
+        DataError: the captions cannot be read, or are of too few pictures.
+        ConfigError: no picture is in a split to learn from.
+    """
+    reader = options.reader or detect(options.captions)
+    if reader == "store":
+        why = "it is a feature store, and the model makes features of its own"
+        raise ConfigError(options.captions, why, "Name the captions that it was made from.")
+    problems = Problems(skip=options.skip_bad)
+    whole = read(
+        reader, options.captions, images=options.images, problems=problems, seed=options.seed
+    )
+    records, own_split = share_out(whole.records, options)
+    learnt = [text for r in records if r.split == TRAIN for text in r.captions]
+    new_words, unknown = strange_words(learnt, known, options.new_words)
+    images = sum(record.split == TRAIN for record in records)
+    return Plan(
+        reader=reader,
+        reading=replace(
+            whole,
+            records=records,
+            captions=sum(len(record.captions) for record in records),
+            unlabelled=0,
+            splits=Counter(record.split for record in records),
+        ),
+        left_out=len(whole.records) - len(records),
+        own_split=own_split,
+        new_words=new_words,
+        unknown=unknown,
+        epochs=options.epochs or default_epochs(images),
+        batch=min(options.batch, images),
+        problems=problems.items,
+    )
+
+
+def share_out(records: Sequence[Record], options: FinetuneOptions) -> tuple[list[Record], bool]:
+    """The pictures with captions, in "train" or "val", and whether the source chose them.
+
+    Where it did not, the pictures to hold out are those with the smallest digests: the same
+    whenever the command is given again, and hardly other ones when a few pictures are added.
+    """
+    usable = [r for r in records if r.captions and r.split in (*_LEARNT_FROM, *_HELD_OUT)]
+    if not usable and any(record.captions for record in records):
+        why = f"its splits are {', '.join(sorted({repr(record.split) for record in records}))}"
+        raise ConfigError(options.captions, why, "Call the one to learn from train.")
+    if len(usable) < FEWEST:
+        why = f"{len(usable)} pictures with captions are too few to learn from"
+        raise DataError(options.captions, why, f"Give {FEWEST} at least; 50 are a beginning.")
+    chosen = {record.id for record in usable if record.split in _HELD_OUT}
+    own_split = bool(chosen)
+    if not own_split:
+        in_order = sorted(usable, key=lambda record: _lot(record.id, options.seed))
+        chosen = {record.id for record in in_order[: how_many_held_out(len(usable))]}
+    if len(chosen) == len(usable):
+        why = "all of its pictures are held out for validation"
+        raise ConfigError(options.captions, why, "Put some into a split called train.")
+    shared = [replace(r, split=HELD_OUT if r.id in chosen else TRAIN) for r in usable]
+    return shared, own_split
+
+
+def how_many_held_out(pictures: int) -> int:
+    """A tenth, but ten of fifty: CIDEr of a handful says little. Never more than a thousand."""
+    return min(1000, max(pictures // 10, min(10, pictures // 5)))
+
+
+def default_epochs(pictures: int) -> int:
+    """Few pictures come often, many a few times."""
+    return min(_MOST_EPOCHS, max(_FEWEST_EPOCHS, _PICTURES_SEEN // pictures))
+
+
+def strange_words(
+    captions: Sequence[str], known: Vocabulary, often: int
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Words that are not known: those to learn, seen `often` or more, and the others."""
+    counts = Counter(word for caption in captions for word in tokenise(caption))
+    strange = sorted((-n, word) for word, n in counts.items() if word not in known)
+    learnt = [word for n, word in strange if often and -n >= often]
+    if len(known) + len(learnt) > MAX_IDS:
+        why = f"{len(learnt):,} words are new, and there is room for {MAX_IDS - len(known):,}"
+        raise VocabularyError("--new-words", why, f"Raise it above {often}.")
+    return tuple(learnt), tuple(word for _, word in strange if word not in {*learnt})
+
+
+def _lot(id_: str, seed: int) -> bytes:
+    return hashlib.sha256(f"{seed}/{id_}".encode()).digest()

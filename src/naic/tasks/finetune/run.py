@@ -1,0 +1,270 @@
+"""`naic finetune`: one's own captions in, a model that speaks like them out.
+
+The model's eyes stay as they are and make features once; what speaks is trained by cross-entropy
+and then by CMAL, with the same stages as `naic train`. All of it lies in DIR/work until it is done:
+
+    DIR/finetune.json    what the run was asked for: another request is refused
+    DIR/work/            start (the model unpacked, with its new words), features, xe, cmal
+    DIR/best             the tuned model
+    DIR/report.json      scores on the pictures held out, before and after; written last
+"""
+
+import hashlib
+import importlib.util
+import json
+import shutil
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from naic.config import structure
+from naic.data.records import Problem
+from naic.errors import ConfigError, MissingExtraError, StoreError
+from naic.files import locked, sweep, write_atomically, writing
+from naic.tasks.finetune.options import FinetuneOptions
+from naic.tasks.finetune.plan import TRAIN, Plan, make_plan
+from naic.tasks.finetune.steps import (
+    BEST,
+    LAST,
+    WORK,
+    make_features,
+    make_stages,
+    validate_held_out,
+    write_best,
+    write_last,
+    write_start,
+)
+from naic.tasks.prepare import Progress
+
+if TYPE_CHECKING:  # torch takes a second to import: not before there is work for it
+    from naic.models.folder import LoadedModel
+    from naic.train.validate import Validation
+
+__all__ = ["Example", "FinetuneOptions", "Finetuned", "Outlook", "Score", "finetune", "look_ahead"]
+
+REQUEST, REPORT = "finetune.json", "report.json"
+_NEEDED = ("accelerate", "numba", "tensorboard")
+# Copies of the weights on the disk at the worst moment: the start, a best one of each stage and the
+# one that replaces it, the end of the first, and three checkpoints of weights and two moments each.
+_COPIES = 14
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """How good captions of the held-out pictures are, as shares of 1."""
+
+    cider: float
+    bad_endings: float
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """What was said of a picture that was held out."""
+
+    id: str
+    before: str
+    after: str
+
+
+@dataclass(frozen=True, slots=True)
+class Finetuned:
+    """What came of it; report.json holds the same."""
+
+    before: Score
+    after: Score
+    learnt_from: int
+    held_out: int
+    epochs: int
+    new_words: tuple[str, ...]
+    unknown: tuple[str, ...]
+    seconds: float
+    problems: tuple[Problem, ...]
+    examples: tuple[Example, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """What would be done, and what it takes."""
+
+    plan: Plan
+    model: Path
+    steps: int  # of both stages
+    gigabytes: float
+    free_gigabytes: float
+
+
+def finetune(
+    options: FinetuneOptions,
+    report: Callable[[Progress], None],
+    say: Callable[[str], None],
+    command: str = "",
+) -> Finetuned:
+    """Tune the model, or go on where an earlier run of the same command was cut off.
+
+    Raises:
+        MissingExtraError: the packages for training are not installed.
+        DataError: the captions cannot be read, or are of too few pictures.
+        ConfigError: the folder holds another run, the model cannot be tuned, or the device is not
+            there.
+        StoreError: the disk has too little room.
+    """
+    started = time.perf_counter()
+    folder, loaded, plan = _find(options)
+    with writing(options.out):
+        options.out.mkdir(parents=True, exist_ok=True)
+    with locked(options.out):
+        _take_folder(options, _request(options, folder, plan))
+        if not (options.out / REPORT).exists():
+            _check_space(options.out, loaded)
+            done = _tune(options, loaded, plan, report, say, command)
+            finished = replace(done, seconds=time.perf_counter() - started)
+            text = json.dumps(asdict(finished), indent=1)
+            write_atomically(options.out / REPORT, f"{text}\n".encode())
+        if not options.keep_work:
+            shutil.rmtree(options.out / WORK, ignore_errors=True)
+        return _read_report(options.out / REPORT)
+
+
+def look_ahead(options: FinetuneOptions) -> Outlook:
+    """The same questions as `finetune` asks, and their answers; nothing is written."""
+    folder, loaded, plan = _find(options)
+    steps = 2 * max(1, round(plan.epochs * plan.learnt_from / plan.batch))
+    needed, free = _bytes_needed(loaded), _free(options.out)
+    return Outlook(plan, folder, steps, needed / 1e9, free / 1e9)
+
+
+def _find(options: FinetuneOptions) -> "tuple[Path, LoadedModel, Plan]":
+    """The model and the plan; whatever is wrong with either is said before any work."""
+    options.check()
+    for package in _NEEDED:
+        if importlib.util.find_spec(package) is None:
+            why = f"training needs the package {package}, which is not installed"
+            raise MissingExtraError("naic finetune", why, "Run: pip install 'naic[train]'")
+    from naic.backbones.load import choose_device
+    from naic.models.folder import load_model
+    from naic.runtime.captioner import shipped_model
+
+    choose_device(options.device)  # here, where one that is not there costs nothing yet
+    folder = shipped_model() if options.model is None else options.model
+    loaded = load_model(folder)
+    if loaded.settings.captioner != "parallel":
+        why = f"it is a {loaded.settings.captioner} captioner, and CMAL is for parallel ones"
+        raise ConfigError(str(folder), why, "Train it with `naic train`: docs/train.md.")
+    return folder, loaded, make_plan(options, loaded.vocabulary)
+
+
+def _tune(
+    options: FinetuneOptions,
+    loaded: "LoadedModel",
+    plan: Plan,
+    report: Callable[[Progress], None],
+    say: Callable[[str], None],
+    command: str,
+) -> Finetuned:
+    from naic.models.folder import load_model
+    from naic.train.loop import train
+
+    work = options.out / WORK
+    with writing(work):
+        work.mkdir(exist_ok=True)
+        sweep(work)
+        sweep(options.out)
+    if not (work / "start").exists():
+        write_start(work / "start", loaded, plan.new_words)
+    store, problems = make_features(options, loaded, plan, report)
+    say("before: what the model says of the pictures that are held out")
+    before = validate_held_out(loaded, store, options.device)
+    xe, cmal = make_stages(options, plan, work)
+    for stage in (xe, cmal):
+        say(f"{stage.out.name}: {stage.run.epochs:g} epochs of {plan.learnt_from:,} pictures")
+        train(stage, resume=True, command=command)
+        if stage is xe and not (work / LAST).exists():
+            write_last(xe.out, work / LAST)
+        shutil.rmtree(stage.out / "checkpoints", ignore_errors=True)  # nobody goes on from them
+    if not (options.out / BEST).exists():
+        write_best(options.out / BEST, loaded, work)
+    after = validate_held_out(load_model(options.out / BEST), store, options.device)
+    return Finetuned(
+        before=_score(before),
+        after=_score(after),
+        learnt_from=sum(record.split == TRAIN for record in store.records),
+        held_out=len(after.captions),
+        epochs=plan.epochs,
+        new_words=plan.new_words,
+        unknown=plan.unknown,
+        seconds=0.0,
+        problems=(*plan.problems, *problems),
+        examples=tuple(
+            Example(id_, before.captions[id_], text) for id_, text in after.captions.items()
+        ),
+    )
+
+
+def _score(found: "Validation") -> Score:
+    return Score(found.cider, found.bad_endings)
+
+
+def _request(options: FinetuneOptions, folder: Path, plan: Plan) -> dict[str, Any]:
+    """What makes two runs the same one."""
+    state = hashlib.sha256()
+    for name in ("model.safetensors", "vocab.json", "config.toml"):
+        state.update((folder / name).read_bytes())
+    return {
+        "captions": plan.digest,
+        "model": state.hexdigest(),
+        "epochs": plan.epochs,
+        "learning_rate": options.learning_rate,
+        "batch": plan.batch,
+        "new_words": options.new_words,
+        "seed": options.seed,
+    }
+
+
+def _take_folder(options: FinetuneOptions, request: dict[str, Any]) -> None:
+    """Refuse a folder of something else, or of a run with another request."""
+    path = options.out / REQUEST
+    if not path.exists():
+        strangers = sorted(p.name for p in options.out.iterdir() if not p.name.startswith(REQUEST))
+        if strangers:
+            why = f"the folder is not empty ({', '.join(strangers[:3])})"
+            raise ConfigError(str(options.out), why, "Choose another --out.")
+        write_atomically(path, f"{json.dumps(request, indent=1)}\n".encode())
+        return
+    try:
+        before = json.loads(path.read_bytes())
+    except ValueError as error:
+        raise StoreError(str(path), "is no JSON any more", "Choose another --out.") from error
+    for name, value in request.items():
+        if before.get(name) != value:
+            why = f"a run with other {name} is in this folder"
+            raise ConfigError(str(options.out), why, "Ask for the same again, or another --out.")
+
+
+def _read_report(path: Path) -> Finetuned:
+    try:
+        values = json.loads(path.read_bytes())
+        return structure(values, Finetuned, str(path))
+    except (ValueError, ConfigError) as error:
+        why = f"is not as it was written ({error})"
+        raise StoreError(str(path), why, "Delete it to have it made anew.") from error
+
+
+def _bytes_needed(loaded: "LoadedModel") -> int:
+    size: int = sum(tensor.nbytes for tensor in loaded.model.state_dict().values())
+    return _COPIES * size
+
+
+def _free(folder: Path) -> int:
+    folder = folder.absolute()
+    while not folder.exists():
+        folder = folder.parent
+    return shutil.disk_usage(folder).free
+
+
+def _check_space(folder: Path, loaded: "LoadedModel") -> None:
+    needed, free = _bytes_needed(loaded), _free(folder)
+    if needed > free:
+        why = f"needs {needed / 1e9:.1f} GB while it works, and {free / 1e9:.1f} GB are free"
+        raise StoreError(str(folder), why, "Free some space, or choose an --out on another disk.")

@@ -1,0 +1,190 @@
+"""The steps of `naic finetune`: room for new words, features, two stages, the tuned model."""
+
+import math
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from naic.data.features import FeatureStore
+from naic.data.records import Problem
+from naic.errors import BackboneError, DataError
+from naic.files import whole_folder
+from naic.tasks.finetune.options import FinetuneOptions
+from naic.tasks.finetune.plan import HELD_OUT, TRAIN, Plan
+from naic.tasks.prepare import PrepareOptions, Progress, prepare
+
+if TYPE_CHECKING:  # torch takes a second to import: not before there is work for it
+    from torch import Tensor
+
+    from naic.models.folder import LoadedModel
+    from naic.train.settings import Settings
+    from naic.train.validate import Validation
+
+WORK, BEST, LAST = "work", "best", "xe-last"
+_BITS, _EYES_BITS = 8, 12  # of a weight: nothing is lost that a caption would show
+_CMAL_RATE = 2.0  # of that of cross-entropy: slower, it does not mend what that has done
+_SAVES = 4  # checkpoints of a stage: each is three times the model
+_LOOKS = 5  # validations of a stage: the best weights of these are kept
+
+
+def write_start(folder: Path, loaded: "LoadedModel", new_words: tuple[str, ...]) -> None:
+    """The model unpacked, so that its eyes can make features, and with room for the new words."""
+    from naic.models.folder import write_model
+    from naic.text import Vocabulary
+
+    vocabulary = Vocabulary((*loaded.vocabulary.words, *new_words))
+    weights = grow(loaded.model.state_dict(), len(new_words))
+    settings = replace(loaded.settings, words=len(vocabulary))
+    write_model(folder, weights, settings, vocabulary, "# The start of a fine-tuning\n")
+
+
+def grow(weights: "dict[str, Tensor]", words: int) -> "dict[str, Tensor]":
+    """Room for so many more words, which share what the model gives to an unknown word.
+
+    Where it expected a word that it does not know is where a new one is likely to stand; taken
+    together, the new words are as likely there as the unknown one was.
+    """
+    import torch
+
+    from naic.text import UNK
+
+    grown = dict(weights)
+    if words:
+        weight, bias = grown["decoder.output.weight"], grown["decoder.output.bias"]
+        rows = weight[UNK].expand(words, -1)
+        shares = (bias[UNK] - math.log(words)).expand(words)
+        grown["decoder.output.weight"] = torch.cat([weight, rows])
+        grown["decoder.output.bias"] = torch.cat([bias, shares])
+    return grown
+
+
+def make_features(
+    options: FinetuneOptions,
+    loaded: "LoadedModel",
+    plan: Plan,
+    report: Callable[[Progress], None],
+) -> tuple[FeatureStore, list[Problem]]:
+    """Features of all pictures by the model's own eyes, or by the backbone that it learnt from."""
+    settings = loaded.settings
+    work = options.out / WORK
+    asked = PrepareOptions(
+        plan.reader,  # type: ignore[arg-type]  # one of the readers, as `detect` gave it
+        options.captions,
+        out=work / "features",
+        backbone=settings.model.eyes or settings.backbone,
+        weights=work / "start" if settings.model.eyes else None,
+        pixels=settings.pixels,
+        device=options.device,
+    )
+    done = prepare(asked, report, plan.reading)
+    if settings.digest and done.store.index["weights"] != settings.digest:
+        why = f"it learnt from {settings.backbone} with other weights than those installed"
+        hint = "Give it its eyes first: naic pack MODEL --eyes MODEL_WITH_EYES --out DIR"
+        raise BackboneError(str(options.model), why, hint)
+    for split in (TRAIN, HELD_OUT):
+        if not any(record.split == split for record in done.store.records):
+            why = f"of its pictures for {split}, not one can be opened"
+            raise DataError(options.captions, why, f"See {work / 'features' / 'errors.jsonl'}.")
+    return done.store, done.errors
+
+
+def make_stages(options: FinetuneOptions, plan: Plan, work: Path) -> "tuple[Settings, Settings]":
+    """Cross-entropy from the start, then CMAL from the end of it."""
+    from naic.learn.schedules import Schedule
+    from naic.train.settings import (
+        CMALSettings,
+        DataSettings,
+        EngineSettings,
+        GuardSettings,
+        RunSettings,
+        Settings,
+    )
+
+    steps = max(1, round(plan.epochs * plan.learnt_from / plan.batch))
+    schedule = Schedule(
+        kind="cosine",
+        learning_rate=options.learning_rate,
+        warmup_steps=min(50, steps // 10),
+        total_epochs=plan.epochs,
+    )
+    xe = Settings(
+        stage="student_xe",
+        out=work / "xe",
+        captioner="parallel",
+        start=work / "start",
+        seed=options.seed,
+        data=DataSettings(work / "features", train=(TRAIN,), validation=(HELD_OUT,)),
+        schedule=schedule,
+        run=RunSettings(
+            epochs=plan.epochs,
+            batch=plan.batch,
+            log_every=10,
+            validate_every=max(1.0, plan.epochs / _LOOKS),
+            save_every=max(1.0, plan.epochs / _SAVES),
+        ),
+        engine=EngineSettings(device=options.device),
+        guard=GuardSettings(fraction=0.0),  # the best weights are kept, whatever comes later
+    )
+    cmal = replace(
+        xe,
+        stage="cmal",
+        out=work / "cmal",
+        start=work / LAST,
+        schedule=replace(schedule, learning_rate=_CMAL_RATE * options.learning_rate),
+        cmal=CMALSettings(samples=4),  # the network runs once for all of them
+    )
+    return xe, cmal
+
+
+def write_last(run: Path, folder: Path) -> None:
+    """The weights that a stage ended with, as a model to begin the next stage with.
+
+    Not its best ones: cross-entropy makes the agents contradict each other before CMAL makes them
+    a team again, so by the captions of held-out pictures the best model of the first stage is
+    often the one that has learnt nothing yet.
+    """
+    from naic.models.folder import load_model, write_model
+    from naic.train import checkpoint
+
+    path = checkpoint.latest(run)
+    assert path is not None  # the last step of a run always saves one
+    like = load_model(run / BEST)
+    weights = checkpoint.load(path).model
+    write_model(folder, weights, like.settings, like.vocabulary, "# The end of a stage\n")
+
+
+def write_best(folder: Path, loaded: "LoadedModel", work: Path) -> None:
+    """The tuned model with the eyes that it began with; without eyes, as the last stage left it."""
+    from naic.tasks.pack import PackOptions, pack_model
+
+    tuned = work / "cmal" / BEST
+    if loaded.settings.model.eyes:
+        pack_model(PackOptions(tuned, folder, work / "start", _BITS, _BITS, _EYES_BITS))
+        return
+    with whole_folder(folder) as temporary:
+        for path in tuned.iterdir():
+            shutil.copyfile(path, temporary / path.name)
+
+
+def validate_held_out(loaded: "LoadedModel", store: FeatureStore, device: str) -> "Validation":
+    """Captions of the held-out pictures, without repeats as `naic caption` would give them.
+
+    Features stand for what the model's eyes would see; loose ends are left, so that they count.
+    """
+    from naic.backbones.efficientnet import GRID_CHANNELS
+    from naic.backbones.load import choose_device
+    from naic.decode.decoding import Decoding
+    from naic.models.with_backbone import without_eyes
+    from naic.train.validate import Validator
+
+    model, settings = loaded.model, loaded.settings
+    if settings.model.eyes:
+        blind = replace(settings.model, eyes="")
+        model = loaded.family.build(blind, GRID_CHANNELS, settings.words)
+        model.load_state_dict(without_eyes(loaded.model.state_dict()))
+    chosen = choose_device(device)
+    rows = [row for row, record in enumerate(store.records) if record.split == HELD_OUT]
+    validator = Validator(store, rows, loaded.vocabulary, batch=16, device=chosen)
+    return validator.validate(model.to(chosen).eval(), loaded.family, Decoding(repeats=False))

@@ -1,0 +1,239 @@
+"""Everything a run is made of, found and checked before anything is written."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from naic.backbones.efficientnet import GRID_CHANNELS
+from naic.backbones.weights import eyes_digest, load_efficientnet, tensors_of_eyes
+from naic.data.batches import Targets
+from naic.data.features import FeatureStore
+from naic.data.joined import AnyStore, JoinedStore
+from naic.data.pseudo import PseudoStore, look_up
+from naic.data.readers import refuse_unknown
+from naic.decode.policy import NEVER
+from naic.errors import ConfigError
+from naic.models.captioners import Family
+from naic.models.config import TransformerConfig
+from naic.models.folder import LoadedModel, ModelSettings, load_model
+from naic.models.initialise import Taken, take_weights
+from naic.models.with_backbone import pretrained_eyes, without_eyes
+from naic.text import Vocabulary
+from naic.train.card import DataSignature, sign_data
+from naic.train.config import check, model_config
+from naic.train.settings import Settings
+
+CONFIG, VOCABULARY = "config.toml", "vocab.json"  # the settings are written last
+PIXELS = "pixels"  # the backbone that leaves the seeing to the model
+
+
+@dataclass(frozen=True)
+class Materials:
+    """What was found.
+
+    Attributes:
+        settings: the run's, with `[model]` in full: what the file leaves out is the start model's.
+        store: the labelled images: validation and rewards come from it.
+        images: what the targets' rows are rows of: `store`, and unlabelled ones after it.
+        pseudo: whose captions are learnt instead of those of people, if there are any.
+        start: for people: what was taken from the start model; empty without one.
+        config: `[model]` as the family's own dataclass.
+    """
+
+    settings: Settings
+    store: FeatureStore
+    images: AnyStore
+    pseudo: tuple[PseudoStore, ...]
+    vocabulary: Vocabulary
+    targets: Targets
+    validation: list[int]
+    family: Family
+    config: Any
+    model: nn.Module
+    start: str
+
+    @property
+    def steps(self) -> int:
+        """How many steps the run has in all."""
+        run = self.settings.run
+        return max(1, round(run.epochs * len(self.targets) / run.batch))
+
+    @property
+    def model_settings(self) -> ModelSettings:
+        """What a model folder says of its model."""
+        return ModelSettings(
+            captioner=self.settings.captioner,
+            features=self.store.dim,
+            words=len(self.vocabulary),
+            backbone=str(self.store.index["backbone"]),
+            model=self.config,
+            pixels=int(self.store.index["pixels"]),
+            digest="" if _eyes(self.config) else str(self.store.index.get("weights", "")),
+        )
+
+    def sign(self) -> DataSignature:
+        """Which data the run learns from."""
+        unlabelled = self.images.stores[1:] if isinstance(self.images, JoinedStore) else ()
+        return sign_data(self.store, self.settings.data.train, self.pseudo, unlabelled)
+
+
+def find_materials(settings: Settings, captioners: Mapping[str, Family]) -> Materials:
+    """Open the store, settle the vocabulary, build the model, take the start model's weights."""
+    check(settings, captioners)  # they need not come from a file
+    store = FeatureStore(settings.data.features)
+    known = Counter(record.split for record in store.records)
+    refuse_unknown((*settings.data.train, *settings.data.validation), known)
+    begun = None if settings.start is None else load_model(settings.start, captioners)
+    if begun is not None and type(begun.settings.model) is captioners[settings.captioner].config:
+        sizes = {**_sizes(begun, store), **settings.model}
+        settings = replace(settings, model=sizes)
+    config = model_config(settings, captioners)
+    _check_pixels(store, config)
+    if begun is not None:
+        _check_start(settings, begun, store, config)
+    settings = replace(settings, model=asdict(config))
+    pseudo = tuple(PseudoStore(folder) for folder in settings.data.pseudo)
+    known_words = _teacher_words(settings, pseudo) if begun is None else begun.vocabulary
+    vocabulary = _vocabulary(settings, store, known_words)
+    _check_topk(settings, vocabulary)
+    torch.manual_seed(settings.seed)
+    family = captioners[settings.captioner]
+    model = family.build(config, store.dim, len(vocabulary))
+    start = ""
+    if begun is not None:
+        taken = take_weights(model, _first_weights(begun, config))
+        _check_taken(settings, taken)
+        start = taken.describe()
+    elif eyes := _eyes(config):
+        take_weights(model, pretrained_eyes(eyes))
+    length: int = model.length  # type: ignore[assignment]
+    further = [FeatureStore(folder) for folder in settings.data.unlabelled]
+    images = JoinedStore([store, *further]) if further else store
+    if pseudo:
+        taught = look_up(pseudo, images, settings.data.validation)
+        targets = Targets.build_pseudo(taught, vocabulary, length)
+    else:
+        targets = Targets.build(store, settings.data.train, vocabulary, length)
+    return Materials(
+        settings=settings,
+        store=store,
+        images=images,
+        pseudo=pseudo,
+        vocabulary=vocabulary,
+        targets=targets,
+        validation=_validation_rows(settings, store),
+        family=family,
+        config=config,
+        model=model,
+        start=start,
+    )
+
+
+def _eyes(config: object) -> str:
+    """The kind of eyes that a model has; empty: none."""
+    return config.eyes if isinstance(config, TransformerConfig) else ""
+
+
+def _check_pixels(store: FeatureStore, config: object) -> None:
+    """The same matrix for each cell's pixels would be no eyes."""
+    if store.index["backbone"] == PIXELS and not _eyes(config):
+        why = "the store holds pixels, and this model has no eyes to see them with"
+        raise ConfigError("model.eyes", why, 'Set eyes = "efficientnet-lite2", or use features.')
+
+
+def _sizes(begun: LoadedModel, store: FeatureStore) -> dict[str, Any]:
+    """The start model's sizes; its eyes only where there are pixels to look at."""
+    sizes = asdict(begun.settings.model)
+    if _eyes(begun.settings.model) and store.index["backbone"] != PIXELS:
+        sizes["eyes"] = ""
+    return sizes
+
+
+def _check_start(
+    settings: Settings, begun: LoadedModel, store: FeatureStore, config: object
+) -> None:
+    """Refuse a start model that learnt from features of another kind."""
+    own = begun.settings
+    seeing, wanted = _eyes(own.model), _eyes(config)
+    reads = GRID_CHANNELS if seeing else own.features
+    given = GRID_CHANNELS if wanted else store.dim
+    if reads != given:
+        why = f"it takes features of size {reads}, the store has {given}"
+        raise ConfigError("start", why, "Prepare the features with the start model's backbone.")
+    if settings.stage not in ("scst", "cmal") or (wanted and wanted == seeing):
+        return
+    eyes = eyes_digest(tensors_of_eyes(begun.model.state_dict())) if seeing else own.digest
+    here = load_efficientnet(wanted)[1] if wanted else store.index.get("weights", "")
+    if eyes and here and eyes != here:
+        why = "what it would see comes from a backbone with other weights than its own features"
+        raise ConfigError("start", why, "Prepare the features with the start model's backbone.")
+
+
+def _first_weights(begun: LoadedModel, config: object) -> dict[str, Tensor]:
+    """The start model's; eyes that it does not have, or not of that kind, are the package's."""
+    weights = begun.model.state_dict()
+    wanted = _eyes(config)
+    if wanted and wanted == _eyes(begun.settings.model):
+        return weights
+    return without_eyes(weights) | (pretrained_eyes(wanted) if wanted else {})
+
+
+def _teacher_words(settings: Settings, pseudo: Sequence[PseudoStore]) -> Vocabulary | None:
+    """The vocabulary of the teacher whose captions are learnt; there can be but one."""
+    if settings.data.vocabulary is not None or not pseudo:
+        return None
+    if len({store.vocabulary.fingerprint for store in pseudo}) > 1:
+        why = "the stores are of teachers with different words"
+        raise ConfigError("data.pseudo", why, "Choose one vocab.json for all: data.vocabulary.")
+    return pseudo[0].vocabulary
+
+
+def _vocabulary(settings: Settings, store: FeatureStore, begun: Vocabulary | None) -> Vocabulary:
+    """The run's own if it has begun, else the one that is named, or the start model's, or new."""
+    if (settings.out / CONFIG).exists():
+        return Vocabulary.load(settings.out / VOCABULARY)
+    named = settings.data.vocabulary
+    chosen = Vocabulary.load(named) if named is not None else begun
+    if chosen is None:
+        captions = (
+            caption
+            for record in store.records
+            if record.split in settings.data.train
+            for caption in record.captions
+        )
+        return Vocabulary.build(captions, more_than=settings.data.more_than)
+    if begun is not None and chosen.fingerprint != begun.fingerprint:
+        why = "its words are not those of the start model"
+        raise ConfigError("data.vocabulary", why, "Leave it out: the start model's is then used.")
+    return chosen
+
+
+def _check_taken(settings: Settings, taken: Taken) -> None:
+    """Rewards teach nothing to a model that is partly as it was drawn: its captions are noise."""
+    if taken.reset and settings.stage in ("scst", "cmal"):
+        why = f"{len(taken.reset)} tensors of the model cannot be taken from it ({taken.reset[0]})"
+        hint = "Leave out [model]: the sizes are then those of the start model."
+        raise ConfigError("start", f"{settings.stage} needs all of its weights, and {why}", hint)
+
+
+def _check_topk(settings: Settings, vocabulary: Vocabulary) -> None:
+    sayable = len(vocabulary) - len(NEVER)
+    if settings.stage == "cmal" and settings.cmal.topk > sayable:
+        why = f"{settings.cmal.topk} is more than the {sayable} words that can be said"
+        raise ConfigError("cmal.topk", why, "Lower it.")
+
+
+def _validation_rows(settings: Settings, store: FeatureStore) -> list[int]:
+    rows = [
+        row
+        for row, record in enumerate(store.records)
+        if record.split in settings.data.validation and record.captions
+    ]
+    if not rows:
+        why = f"no image of {', '.join(settings.data.validation)} has a caption to compare with"
+        raise ConfigError("data.validation", why, "Name a split that has captions.")
+    return rows[: settings.validation.limit or None]

@@ -1,0 +1,128 @@
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+
+from naic.backbones.patches import Patches
+from naic.backbones.weights import eyes_digest, load_efficientnet, tensors_of_eyes
+from naic.decode.decoding import Decoding
+from naic.errors import BackboneError, CheckpointError, ConfigError
+from naic.models.captioners import CAPTIONERS
+from naic.models.config import TransformerConfig
+from naic.models.folder import ModelSettings, load_model, write_model
+from naic.models.initialise import take_weights
+from naic.models.packing import PackRule, pack
+from naic.models.transformer import Captioner
+from naic.models.with_backbone import (
+    PATCH,
+    SeeingCaptioner,
+    pretrained_eyes,
+    without_eyes,
+)
+from naic.text import Vocabulary
+
+EYES = "efficientnet-lite0"
+CONFIG = TransformerConfig(
+    width=32, heads=2, encoder_layers=1, decoder_layers=1, hidden=64, length=6, eyes=EYES
+)
+WORDS = Vocabulary.build(["a red dog on grass"] * 6, more_than=5)
+
+
+def seeing(*, causal: bool = False) -> SeeingCaptioner:
+    torch.manual_seed(0)
+    model = SeeingCaptioner(CONFIG, PATCH, len(WORDS), causal=causal)
+    take_weights(model, pretrained_eyes(EYES))
+    return model.eval()
+
+
+def pixels(count: int = 2) -> Tensor:
+    generator = torch.Generator().manual_seed(0)
+    return torch.randint(0, 256, (count, 64, 64, 3), dtype=torch.uint8, generator=generator)
+
+
+@pytest.mark.parametrize("name", ["causal", "parallel"])
+def test_it_says_what_a_captioner_says_of_the_features(name: str) -> None:
+    family = CAPTIONERS[name]
+    own = seeing(causal=name == "causal")
+    blind = family.build(replace(CONFIG, eyes=""), 1280, len(WORDS))
+    take_weights(blind, without_eyes(own.state_dict()))
+    backbone, _ = load_efficientnet(EYES)
+    with torch.inference_mode():
+        features = backbone(pixels())
+        words = torch.randint(4, len(WORDS), (2, 1, CONFIG.length))
+        torch.testing.assert_close(own(pixels(), None, words), blind.eval()(features, None, words))
+        assert torch.equal(
+            family.caption(own, pixels(), None, Decoding()),
+            family.caption(blind, features, None, Decoding()),
+        )
+
+
+def test_the_cells_of_a_store_are_as_good_as_pixels() -> None:
+    own = seeing()
+    with torch.inference_mode():
+        assert torch.equal(own(pixels()), own(Patches()(pixels())))
+
+
+def test_it_sees_something_else_each_time_while_training() -> None:
+    own = SeeingCaptioner(replace(CONFIG, dropout=0.0), PATCH, len(WORDS), causal=False)
+    own.train()
+    assert not torch.equal(own(pixels()), own(pixels()))
+    own.eval()
+    assert torch.equal(own(pixels()), own(pixels()))
+
+
+def test_the_eyes_learn_too() -> None:
+    own = seeing().train()
+    own(pixels()).square().mean().backward()
+    grads = {name: p.grad for name, p in own.named_parameters()}
+    assert all(g is not None and bool(g.abs().sum() > 0) for n, g in grads.items() if "eyes" in n)
+
+
+def test_a_folder_keeps_them(tmp_path: Path) -> None:
+    own = seeing()
+    settings = ModelSettings("parallel", PATCH, len(WORDS), "pixels", CONFIG, 64)
+    write_model(tmp_path / "model", own.state_dict(), settings, WORDS, "")
+    again = load_model(tmp_path / "model").model
+    assert isinstance(again, SeeingCaptioner)
+    with torch.inference_mode():
+        assert torch.equal(own(pixels()), again(pixels()))
+    tuned, digest = load_efficientnet(EYES, tmp_path / "model")
+    assert digest == eyes_digest(tensors_of_eyes(own.state_dict()))
+    with torch.inference_mode():
+        assert torch.equal(tuned(pixels()), own.eyes(pixels()))
+
+
+def test_other_eyes_and_none_are_told_apart(tmp_path: Path) -> None:
+    own = seeing()
+    settings = ModelSettings("parallel", PATCH, len(WORDS), "pixels", CONFIG, 64)
+    write_model(tmp_path / "model", own.state_dict(), settings, WORDS, "")
+    with pytest.raises(BackboneError, match="has no eyes that are efficientnet-lite2"):
+        load_efficientnet("efficientnet-lite2", tmp_path / "model")
+    with pytest.raises(BackboneError, match="cannot be read"):
+        load_efficientnet(EYES, tmp_path / "nothing")
+    write_model(tmp_path / "packed", pack(own.state_dict(), PackRule()), settings, WORDS, "")
+    with pytest.raises(BackboneError, match="is packed"):
+        load_efficientnet(EYES, tmp_path / "packed")
+
+
+def test_features_are_refused_and_so_are_unknown_eyes() -> None:
+    with pytest.raises(ConfigError, match="eyes need the pixels"):
+        SeeingCaptioner(CONFIG, 1280, len(WORDS), causal=False)
+    with pytest.raises(ConfigError, match="no eyes called 'resnet'"):
+        SeeingCaptioner(replace(CONFIG, eyes="resnet"), PATCH, len(WORDS), causal=False)
+
+
+def test_a_folder_with_eyes_that_are_not_known_is_refused(tmp_path: Path) -> None:
+    own = seeing()
+    config = replace(CONFIG, eyes="resnet")
+    settings = ModelSettings("parallel", PATCH, len(WORDS), "pixels", config, 64)
+    write_model(tmp_path / "model", own.state_dict(), settings, WORDS, "")
+    with pytest.raises(CheckpointError, match="no eyes called 'resnet'"):
+        load_model(tmp_path / "model")
+
+
+def test_a_model_without_eyes_is_a_plain_captioner() -> None:
+    model = CAPTIONERS["parallel"].build(replace(CONFIG, eyes=""), 1280, len(WORDS))
+    assert type(model) is Captioner

@@ -1,0 +1,161 @@
+"""Student and teacher: of one shape, seeing alike, and the teacher never done early."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from naic.errors import CheckpointError, ConfigError
+from naic.models.folder import load_model
+from naic.runtime.captions import Caption
+from naic.runtime.engines import Said
+from naic.runtime.load import load_whole
+from naic.tasks.benchmark import models as models_module
+from naic.tasks.benchmark.models import Contest, Way, make_pairs, transformer_base
+from naic.text.vocabulary import PAD, PERIOD
+from tests.runtime.small import LENGTH, NETWORK, PIXELS, make_model
+
+CPU = torch.device("cpu")
+WAYS = [Way(), *(Way(True, width, cached) for width in (1, 3) for cached in (True, False))]
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("models")
+    make_model(folder / "seeing", eyes=NETWORK)
+    make_model(folder / "backbone")
+    make_model(folder / "teacher", "causal", eyes=NETWORK, seed=7)
+    make_model(folder / "ends", "causal", eyes=NETWORK, says=".")
+    return folder
+
+
+def ring(student: Path, teacher: Path | None = None, *, words: int = 4) -> Contest:
+    loaded = load_whole(student)
+    return Contest(loaded, make_pairs(loaded, teacher, words), CPU)
+
+
+def said(made: Contest, part: str, way: Way, batch: int = 2, runtime: str = "eager") -> Said:
+    found = made.runner(part, way, runtime, "float32", batch)()
+    assert isinstance(found, Said)
+    return found
+
+
+@pytest.mark.parametrize("name", ["seeing", "backbone"])
+@pytest.mark.parametrize("way", WAYS)
+def test_features_are_said_as_their_pixels(models: Path, name: str, way: Way) -> None:
+    made = ring(models / name)
+    whole, decode = (said(made, part, way, 1) for part in ("whole", "decode"))
+    assert whole.words.shape[:2] == (1, 4 if way.causal else LENGTH)
+    assert np.array_equal(whole.words[..., 0], decode.words[..., 0])
+    assert np.allclose(whole.log_probs, decode.log_probs, atol=1e-2)  # float16 on the way
+
+
+@pytest.mark.parametrize("way", WAYS[1:])
+@pytest.mark.parametrize("teacher", ["teacher", "ends"])
+def test_a_teacher_writes_all_its_words(models: Path, teacher: str, way: Way) -> None:
+    made = ring(models / "seeing", models / teacher, words=5)
+    words = said(made, "whole", way, 3).words
+    assert words.shape == (3, 5, 1)
+    assert not np.isin(words, (PERIOD, PAD)).any()
+
+
+def test_the_caches_make_no_difference_to_the_words(models: Path) -> None:
+    made = ring(models / "seeing", models / "teacher")
+    for width in (1, 3):
+        ways = (Way(True, width, cached) for cached in (True, False))
+        with_, without = (said(made, "whole", way).words for way in ways)
+        assert np.array_equal(with_, without)
+
+
+def test_a_teacher_has_its_own_weights_and_the_students_eyes(models: Path) -> None:
+    made = ring(models / "seeing", models / "teacher")
+    pair = made.pairs["whole"]
+    taught = load_whole(models / "teacher").whole.model.state_dict()
+    student, teacher = pair.student.model.state_dict(), pair.teacher.model.state_dict()
+    name = "decoder.output.weight"
+    assert torch.equal(teacher[name], taught[name])
+    assert not torch.equal(teacher[name], student[name])
+    eyes = next(key for key in student if key.startswith("eyes."))
+    assert torch.equal(teacher[eyes], student[eyes])
+    alone = ring(models / "seeing").pairs["whole"].teacher.model.state_dict()
+    assert torch.equal(alone[name], student[name])
+
+
+def test_words_as_text(models: Path) -> None:
+    made = ring(models / "seeing")
+    captions = made.runner("whole", Way(text=True), "eager", "float32", 2)()
+    assert isinstance(captions, list)
+    assert len(captions) == 2
+    assert all(isinstance(caption, Caption) for caption in captions)
+
+
+def test_onnx_says_the_same(models: Path) -> None:
+    made = ring(models / "seeing")
+    eager, exported = (said(made, "whole", Way(), 2, runtime) for runtime in ("eager", "onnx"))
+    assert np.array_equal(eager.words[..., 0], exported.words[..., 0])
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # torch's own, while it compiles
+def test_compiled_it_says_the_same(models: Path) -> None:
+    made = ring(models / "seeing", models / "teacher")
+    for way in (Way(), Way(True, 1), Way(True, 3)):
+        for part in ("decode", "whole"):
+            eager = said(made, part, way)
+            compiled = said(made, part, way, runtime="compile")
+            assert np.array_equal(eager.words[..., 0], compiled.words[..., 0])
+
+
+def test_what_cannot_be_compared_is_refused(models: Path, tmp_path: Path) -> None:
+    loaded = load_whole(models / "seeing")
+    with pytest.raises(ConfigError, match="MODEL: it writes word by word"):
+        make_pairs(load_whole(models / "teacher"), None, 4)
+    with pytest.raises(ConfigError, match=f"--words: 7 is not from 1 to {LENGTH}"):
+        make_pairs(loaded, None, LENGTH + 1)
+    with pytest.raises(ConfigError, match="says all words at once"):
+        make_pairs(loaded, models / "seeing", 4)
+    with pytest.raises(CheckpointError, match="is no model folder"):
+        make_pairs(loaded, tmp_path, 4)
+
+
+def test_another_shape_is_refused(models: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded = load_whole(models / "seeing")
+    other = load_whole(models / "teacher").whole.model
+    object.__setattr__(other.config, "heads", 4)
+    found = load_model(models / "teacher")._replace(model=other)
+    monkeypatch.setattr("naic.tasks.benchmark.models.load_model", lambda _: found)
+    with pytest.raises(ConfigError, match=r"--teacher: heads is 4 in .*, and 2 in the student"):
+        make_pairs(loaded, models / "teacher", 4)
+
+
+def test_the_papers_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its vocabulary and eyes made small, which are not what is tested here."""
+    monkeypatch.setattr(models_module, "BASE_WORDS", 30)
+    monkeypatch.setattr(models_module, "BASE_EYES", NETWORK)
+    monkeypatch.setattr(models_module, "BASE_PIXELS", PIXELS)
+    loaded, pairs = transformer_base(2)
+    made = Contest(loaded, pairs, CPU)
+    config = loaded.whole.model.config
+    assert (config.encoder_layers, config.decoder_layers, config.width) == (6, 6, 512)
+    assert pairs["decode"].inputs(3).shape == (3, 36, 2048)
+    for part in ("decode", "whole"):
+        assert said(made, part, Way()).words.shape == (2, 16, 5)
+        assert said(made, part, Way(True, 3)).words.shape == (2, 2, 1)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("part", ["decode", "whole"])
+@pytest.mark.parametrize("way", WAYS)
+def test_graphs_say_what_eager_says(models: Path, part: str, way: Way) -> None:
+    loaded = load_whole(models / "seeing")
+    pairs = make_pairs(loaded, models / "teacher", 4)
+    made = Contest(loaded, pairs, torch.device("cuda"))
+    for batch in (1, 4):
+        graph, eager = (
+            made.runner(part, way, runtime, "bfloat16", batch)() for runtime in ("graph", "eager")
+        )
+        assert isinstance(graph, Said)
+        assert isinstance(eager, Said)
+        assert np.array_equal(graph.words[..., 0], eager.words[..., 0])
+    assert next(loaded.whole.parameters()).dtype == torch.float32  # the one on the host

@@ -1,0 +1,219 @@
+"""Fine-tuning on drawn scenes: what it learns, what it leaves, and how it goes on."""
+
+import importlib.util
+import json
+import math
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from naic.errors import (
+    BackboneError,
+    CheckpointError,
+    ConfigError,
+    DataError,
+    MissingExtraError,
+    StoreError,
+)
+from naic.models.folder import load_model
+from naic.runtime.captioner import Captioner
+from naic.tasks import finetune as task
+from naic.tasks.finetune.run import Finetuned, finetune, look_ahead
+from naic.tasks.finetune.steps import grow
+from naic.text import UNK, Vocabulary
+from tests.runtime.small import make_model
+from tests.tasks.finetune.tuning import make_blind, options, scene_words, silent, write_table
+
+SCENES = 60
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_table(tmp_path_factory.mktemp("scenes") / "pictures", SCENES, splits=True)
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model that does not know the word that all captions begin with."""
+    words = scene_words(SCENES, without="there")
+    return make_blind(tmp_path_factory.mktemp("model") / "blind", words)
+
+
+@pytest.fixture(scope="module")
+def tuned(
+    table: Path, model: Path, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Path, Finetuned]:
+    out = tmp_path_factory.mktemp("tuned") / "out"
+    return out, finetune(options(table, out, model), silent, silent, "naic finetune ...")
+
+
+def test_captions_of_held_out_scenes_get_better(tuned: tuple[Path, Finetuned]) -> None:
+    _, done = tuned
+    assert done.before.cider < 0.05
+    assert done.after.cider > 1.0
+    assert (done.learnt_from, done.held_out, done.epochs) == (50, 10, 20)
+    assert done.problems == ()
+
+
+def test_new_words_are_learnt_and_said(tuned: tuple[Path, Finetuned]) -> None:
+    out, done = tuned
+    assert done.new_words == ("there",)
+    assert load_model(out / "best").vocabulary.words[-1] == "there"
+    assert all(example.after.startswith("there is a ") for example in done.examples)
+    assert not any("there" in example.before for example in done.examples)
+
+
+def test_the_tuned_model_captions_pictures(tuned: tuple[Path, Finetuned], table: Path) -> None:
+    """The same words as in the report: nothing was lost on the way to the folder."""
+    out, done = tuned
+    said = Captioner(out / "best", device="cpu").caption([table.parent / "000.png"])[0].text
+    assert said == next(e.after for e in done.examples if e.id == "000")
+    assert "naic finetune ..." in (out / "best" / "README.md").read_text()
+
+
+def test_only_the_model_and_the_report_stay(tuned: tuple[Path, Finetuned]) -> None:
+    out, done = tuned
+    assert sorted(path.name for path in out.iterdir()) == ["best", "finetune.json", "report.json"]
+    assert json.loads((out / "report.json").read_text())["after"]["cider"] == done.after.cider
+
+
+def test_a_finished_run_is_told_of_again(
+    tuned: tuple[Path, Finetuned], table: Path, model: Path
+) -> None:
+    out, done = tuned
+    assert finetune(options(table, out, model), silent, silent) == done
+
+
+@pytest.mark.parametrize("over", [{"epochs": 9}, {"seed": 2}, {"new_words": 1}])
+def test_another_run_is_kept_out_of_the_folder(
+    tuned: tuple[Path, Finetuned], table: Path, model: Path, over: dict[str, int]
+) -> None:
+    with pytest.raises(ConfigError, match=f"a run with other {next(iter(over))}"):
+        finetune(options(table, tuned[0], model, **over), silent, silent)
+
+
+def test_a_folder_of_something_else_is_left_alone(table: Path, model: Path, tmp_path: Path) -> None:
+    (tmp_path / "diary.txt").write_text("dear diary")
+    with pytest.raises(ConfigError, match=r"not empty \(diary.txt\)"):
+        finetune(options(table, tmp_path, model), silent, silent)
+    assert [path.name for path in tmp_path.iterdir()] == ["diary.txt"]
+
+
+def test_a_run_that_was_cut_off_goes_on(
+    tuned: tuple[Path, Finetuned], table: Path, model: Path, tmp_path: Path
+) -> None:
+    """Stopped before each stage: what comes of it is what came of the unbroken run."""
+    asked = options(table, tmp_path / "out", model)
+
+    def stop_at(stage: str, text: str) -> None:
+        if text.startswith(stage):
+            raise KeyboardInterrupt
+
+    for stage in ("before", "xe", "cmal"):
+        with pytest.raises(KeyboardInterrupt):
+            finetune(asked, silent, lambda text, stage=stage: stop_at(stage, text))  # type: ignore[misc]
+    assert not (tmp_path / "out" / "best").exists()
+    assert not (tmp_path / "out" / "work" / "xe" / "checkpoints").exists()
+    done = finetune(asked, silent, silent)
+    assert replace(done, seconds=0.0) == replace(tuned[1], seconds=0.0)
+    weights = [folder / "best" / "model.safetensors" for folder in (tmp_path / "out", tuned[0])]
+    assert weights[0].read_bytes() == weights[1].read_bytes()
+
+
+def test_a_model_with_eyes_keeps_them(table: Path, tmp_path: Path) -> None:
+    """Its eyes make the features, and are in the tuned model again, as good as to the bit."""
+    model = make_model(tmp_path / "seeing", eyes="efficientnet-lite0")
+    asked = options(table, tmp_path / "out", model, epochs=1, keep_work=True)
+    done = finetune(asked, silent, silent)
+    assert {"circle", "square", "there"} <= {*done.new_words}
+    before, after = load_model(model), load_model(tmp_path / "out" / "best")
+    assert after.settings.model.eyes == "efficientnet-lite0"
+    assert after.settings.words == before.settings.words + len(done.new_words)
+    old, new = before.model.state_dict(), after.model.state_dict()
+    for name in (name for name in old if name.startswith("eyes.")):
+        torch.testing.assert_close(new[name], old[name], rtol=0, atol=2e-3)
+    assert (tmp_path / "out" / "work" / "features" / "index.json").exists()
+    said = Captioner(tmp_path / "out" / "best", device="cpu").caption([table.parent / "006.png"])
+    assert len(said) == 1
+
+
+def test_pictures_that_cannot_be_opened_are_counted(
+    table: Path, model: Path, tmp_path: Path
+) -> None:
+    copied = shutil.copytree(table.parent, tmp_path / "pictures")
+    (copied / "001.png").write_bytes(b"no picture")
+    done = finetune(
+        options(copied / "captions.csv", tmp_path / "out", model, epochs=1), silent, silent
+    )
+    assert done.learnt_from == 49
+    assert [Path(problem.where).name for problem in done.problems] == ["001.png"]
+
+
+def test_if_no_held_out_picture_can_be_opened_it_says_so(
+    table: Path, model: Path, tmp_path: Path
+) -> None:
+    copied = shutil.copytree(table.parent, tmp_path / "pictures")
+    for i in range(0, SCENES, 6):
+        (copied / f"{i:03d}.png").write_bytes(b"no picture")
+    with pytest.raises(DataError, match="pictures for val, not one can be opened"):
+        finetune(options(copied / "captions.csv", tmp_path / "out", model), silent, silent)
+
+
+def test_a_dry_run_writes_nothing(table: Path, model: Path, tmp_path: Path) -> None:
+    found = look_ahead(options(table, tmp_path / "out", model, epochs=3))
+    assert (found.plan.learnt_from, found.plan.held_out, found.steps) == (50, 10, 30)
+    assert found.plan.own_split
+    assert found.gigabytes > 0
+    assert not (tmp_path / "out").exists()
+
+
+def test_new_words_share_the_place_of_the_unknown_one() -> None:
+    """Together they are as likely as the unknown word was, and all others keep their odds."""
+    torch.manual_seed(0)
+    weights = {"decoder.output.weight": torch.randn(6, 4), "decoder.output.bias": torch.randn(6)}
+    seen = torch.randn(4)
+    grown = grow(weights, 3)
+    old = weights["decoder.output.weight"] @ seen + weights["decoder.output.bias"]
+    new = grown["decoder.output.weight"] @ seen + grown["decoder.output.bias"]
+    torch.testing.assert_close(new[:6], old)
+    torch.testing.assert_close(new[6:].logsumexp(0), old[UNK])
+    assert grow(weights, 0) == weights
+
+
+def test_models_that_cannot_be_tuned(table: Path, model: Path, tmp_path: Path) -> None:
+    words = Vocabulary.build(["a red circle"], more_than=0)
+    causal = make_blind(tmp_path / "causal", words, "causal")
+    with pytest.raises(ConfigError, match="causal captioner, and CMAL is for parallel"):
+        finetune(options(table, tmp_path / "out", causal), silent, silent)
+    with pytest.raises(CheckpointError, match="no model folder"):
+        finetune(options(table, tmp_path / "out", tmp_path), silent, silent)
+    strange = shutil.copytree(model, tmp_path / "strange")
+    config = strange / "config.toml"
+    digest = load_model(model).settings.digest
+    config.write_text(config.read_text().replace(digest, "0" * len(digest)))
+    with pytest.raises(BackboneError, match="other weights than those installed"):
+        finetune(options(table, tmp_path / "strange-out", strange), silent, silent)
+
+
+def test_without_the_extra_it_says_what_to_install(
+    table: Path, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    find = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name: None if name == "numba" else find(name)
+    )
+    with pytest.raises(MissingExtraError, match=r"numba.*pip install 'naic\[train\]'"):
+        finetune(options(table, tmp_path / "out", model), silent, silent)
+
+
+def test_a_disk_without_room_is_seen_first(
+    table: Path, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(task, "_free", lambda folder: 1000)
+    with pytest.raises(StoreError, match=r"while it works, and 0\.0 GB are free"):
+        finetune(options(table, tmp_path / "out", model), silent, silent)
+    assert not (tmp_path / "out" / "work").exists()
+    assert math.isclose(look_ahead(options(table, tmp_path / "o", model)).free_gigabytes, 1e-6)
