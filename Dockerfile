@@ -1,6 +1,6 @@
-# naic with its model, for pictures that are mounted:
+# naic with its model, for images that are mounted:
 #   docker build -t naic .
-#   docker run --rm -v "$PWD:/pictures:ro" naic caption /pictures
+#   docker run --rm -v "$PWD:/images:ro" naic caption /images
 # The package index has PyTorch with CUDA: that image also uses an NVIDIA card (`docker run --gpus all`).
 # A small one, for the processor alone: --build-arg TORCH_INDEX= the address of PyTorch's CPU wheels,
 # which pytorch.org names under "Get started".

@@ -1,6 +1,6 @@
 """`naic caption` on a folder against the bare model on ready tensors, and its memory on the way.
 
-python benchmarks/caption_folder.py --pictures train2017 --count 1000 --long 8000 --out folder.json
+python benchmarks/caption_folder.py --images train2017 --count 1000 --long 8000 --out folder.json
 
 The two take turns. The command is timed as a whole, from its start with the loading of the model to
 its end, and from its second batch of captions on, which is the rate that a large folder sees.
@@ -31,11 +31,11 @@ EVERY = 0.02  # seconds between looks at the journal
 MIB = 2**20
 
 
-def bare(engine: Engine, pictures: Tensor) -> float:
+def bare(engine: Engine, images: Tensor) -> float:
     """Seconds of the model alone, in the batches that `naic caption` makes."""
     begin = time.perf_counter()
-    for at in range(0, len(pictures), BATCH):
-        engine(pictures[at : at + BATCH])
+    for at in range(0, len(images), BATCH):
+        engine(images[at : at + BATCH])
     return time.perf_counter() - begin
 
 
@@ -83,23 +83,23 @@ def command(listed: Path, folder: Path) -> tuple[float, list[tuple[float, int, i
 def steady(seen: Sequence[tuple[float, int, int]]) -> float:
     """Captions a second from the second batch to the last."""
     if len(seen) < 3:
-        raise SystemExit("caption_folder: too few pictures to see a rate")
+        raise SystemExit("caption_folder: too few images to see a rate")
     (begin, first, _), (end, last, _) = seen[1], seen[-1]
     return (last - first) / (end - begin)
 
 
-def rates(listed: Path, pictures: Tensor, rounds: int, folder: Path) -> dict[str, Any]:
+def rates(listed: Path, images: Tensor, rounds: int, folder: Path) -> dict[str, Any]:
     engine = make_ready(shipped_model(), "cpu", "auto", "auto").engine
-    bare(engine, pictures[: 4 * BATCH])
+    bare(engine, images[: 4 * BATCH])
     alone, whole, later = [], [], []
     for _ in range(rounds):
-        alone.append(len(pictures) / bare(engine, pictures))
+        alone.append(len(images) / bare(engine, images))
         taken, seen = command(listed, folder)
-        whole.append(len(pictures) / taken)
+        whole.append(len(images) / taken)
         later.append(steady(seen))
     model = statistics.median(alone)
     return {
-        "pictures": len(pictures),
+        "images": len(images),
         "rounds": rounds,
         "model alone, a second": model,
         "naic caption, a second": statistics.median(later),
@@ -116,27 +116,27 @@ def memory(listed: Path, count: int, folder: Path) -> dict[str, Any]:
     found = {}
     for mark in marks:
         found[str(mark)] = max((size for _, done, size in seen if done <= mark), default=0) / MIB
-    return {"pictures": count, "peak so far, MiB": found}
+    return {"images": count, "peak so far, MiB": found}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
-    parser.add_argument("--pictures", type=Path, required=True)
+    parser.add_argument("--images", type=Path, required=True)
     parser.add_argument("--count", type=int, default=1000)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--long", type=int, default=8000, help="this many for the memory")
     parser.add_argument("--out", type=Path)
     own = parser.parse_args()
-    files = sorted(own.pictures.rglob("*.jpg"))
+    files = sorted(own.images.rglob("*.jpg"))
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         listed, many = folder / "few.list", folder / "many.list"
         listed.write_text("".join(f"{path}\n" for path in files[: own.count]))
         many.write_text("".join(f"{path}\n" for path in files[: own.long]))
         opened = [square_pixels(open_image(path, at_least=256), 256) for path in files[: own.count]]
-        pictures = torch.from_numpy(np.stack(opened))
+        images = torch.from_numpy(np.stack(opened))
         figures = {"machine": machine(torch.device("cpu"))}
-        figures |= rates(listed, pictures, own.rounds, folder)
+        figures |= rates(listed, images, own.rounds, folder)
         figures["memory"] = memory(many, own.long, folder)
     text = json.dumps(figures, indent=1) + "\n"
     print(text, end="")

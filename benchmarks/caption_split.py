@@ -27,7 +27,7 @@ def caption(
     batch: int = 256,
     device: str = "auto",
 ) -> bytes:
-    """A results file; `features` are what the model reads, pixels for one that has eyes."""
+    """A results file; `features` are what the model reads, pixels for one that has a backbone."""
     store, chosen = FeatureStore(features), choose_device(device)
     loaded = load_model(model, device=chosen)
     check_features(model, loaded.settings, store)

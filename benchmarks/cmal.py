@@ -21,7 +21,7 @@ import torch
 from naic.config import structure
 from naic.learn.cider.rewards import make_rewards
 from naic.models.captioners import CAPTIONERS
-from naic.train.inputs import Materials, find_materials
+from naic.train.inputs import Inputs, find_inputs
 from naic.train.settings import Settings
 from training import (  # type: ignore[import-not-found]
     WAYS,
@@ -66,9 +66,9 @@ def reward_seconds(bench: Any) -> dict[str, float]:  # noqa: ANN401
     """Judging sampled sentences and their counterfactuals by themselves, in each way."""
     settings, device = bench.settings, bench.accelerator.device
     batch = bench.feed.fetch(bench.feed.draw(0)[0])
-    shape = (len(batch.rows), bench.materials.model.length)
+    shape = (len(batch.rows), bench.inputs.model.length)
     words = batch.words[:, 0]  # captions people wrote: the time depends on the shapes alone
-    others = torch.randint(4, bench.materials.model.words, (*shape, settings.cmal.topk))
+    others = torch.randint(4, bench.inputs.model.words, (*shape, settings.cmal.topk))
     given = (words, others.to(device), batch.rows)
     cuda = device.type == "cuda"
     found = {}
@@ -98,12 +98,12 @@ def measure(bench: Any, ways: list[str]) -> dict[str, dict[str, float]]:  # noqa
     return found
 
 
-def compare(materials: Materials, batch: int, options: argparse.Namespace) -> dict[str, Any]:
+def compare(inputs: Inputs, batch: int, options: argparse.Namespace) -> dict[str, Any]:
     """The student's two stages on batches of the same size."""
     ways = list(WAYS) if torch.cuda.is_available() else ["eager"]
     found: dict[str, Any] = {}
     for stage in ("student_xe", "cmal"):
-        bench = Bench(sized(settings_of(stage, options), batch), materials)
+        bench = Bench(sized(settings_of(stage, options), batch), inputs)
         found[stage] = measure(bench, ways)
         if stage == "cmal":
             found["reward_ms"] = {w: 1e3 * s for w, s in reward_seconds(bench).items()}
@@ -116,9 +116,7 @@ def compare(materials: Materials, batch: int, options: argparse.Namespace) -> di
     }
 
 
-def project(
-    student: dict[str, Any], materials: Materials, options: argparse.Namespace
-) -> dict[str, Any]:
+def project(student: dict[str, Any], inputs: Inputs, options: argparse.Namespace) -> dict[str, Any]:
     """Hours of the paper's whole schedule, from a step of each stage at its batch size.
 
     Steps alone: validations, checkpoints and the teacher's captions come on top.
@@ -126,7 +124,7 @@ def project(
     way = FASTEST if torch.cuda.is_available() else "eager"
     steps = {stage: student[stage][way]["step_ms"] for stage in ("student_xe", "cmal")}
     for stage in ("teacher_xe", "scst"):
-        bench = Bench(sized(settings_of(stage, options), BATCH), materials)
+        bench = Bench(sized(settings_of(stage, options), BATCH), inputs)
         steps[stage] = measure(bench, [way])[way]["step_ms"]
     hours = {
         stage: epochs * IMAGES / BATCH * steps[stage] / 3.6e6 for stage, epochs in EPOCHS.items()
@@ -152,11 +150,11 @@ def main() -> None:
     parser.add_argument("--batches", nargs="+", type=int, default=[BATCH, 256])
     parser.add_argument("--small", action="store_true", help="a tiny model, to try the script")
     options = parser.parse_args()
-    student = find_materials(settings_of("student_xe", options), CAPTIONERS)
+    student = find_inputs(settings_of("student_xe", options), CAPTIONERS)
     batches = {str(batch): compare(student, batch, options) for batch in options.batches}
     schedule = None
     if BATCH in options.batches:
-        teacher = find_materials(settings_of("teacher_xe", options), CAPTIONERS)
+        teacher = find_inputs(settings_of("teacher_xe", options), CAPTIONERS)
         schedule = project(batches[str(BATCH)], teacher, options)
     cuda = torch.cuda.is_available()
     report = {

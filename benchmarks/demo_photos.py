@@ -54,14 +54,14 @@ def main(model: Path | None = None) -> None:
     Args:
         model: A model folder; by default the model inside naic.
     """
-    pictures = photos()
+    images = photos()
     version = importlib.metadata.version("scikit-image")
     try:
         captioner = Captioner(model)
         print(
             f"{len(PHOTOS)} photos that come inside scikit-image {version}, in no training split."
         )
-        for photo, said in zip(pictures, captioner.each(pictures), strict=True):
+        for photo, said in zip(images, captioner.each(images), strict=True):
             show(photo, said)
     except NaicError as error:
         sys.exit(f"demo_photos: {error}")

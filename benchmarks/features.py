@@ -4,7 +4,7 @@
 
 All in one process, so that their ratio means something: decoding alone; the whole `prepare`
 (reading the tars, decoding, forward, float16, writing and syncing shards); and in slices all along
-it the forward pass alone, on pictures that are ready in memory. `--device cuda` for a GPU.
+it the forward pass alone, on images that are ready in memory. `--device cuda` for a GPU.
 """
 
 import argparse
@@ -77,11 +77,11 @@ def resident_megabytes() -> int:
 def forward_alone(backbone: Backbone, images: int, batch: int) -> float:
     """Images a second through the backbone on ready tensors, after a warm-up."""
     size = (batch, backbone.pixels, backbone.pixels, 3)
-    pictures = [torch.randint(0, 256, size, dtype=torch.uint8) for _ in range(4)]
-    backbone(pictures[0])
+    batches = [torch.randint(0, 256, size, dtype=torch.uint8) for _ in range(4)]
+    backbone(batches[0])
     started = time.perf_counter()
     for number in range(images // batch):
-        features = backbone(pictures[number % len(pictures)])
+        features = backbone(batches[number % len(batches)])
     features.sum().item()  # wait for the device
     return images // batch * batch / (time.perf_counter() - started)
 
@@ -173,7 +173,7 @@ def main() -> None:
         device=chosen.device,
         batch=chosen.batch,
         limit=chosen.images,
-        skip_bad=True,  # most of COCO's pictures are not in these tars
+        skip_bad=True,  # most of COCO's images are not in these tars
     )
     command = (
         f"python benchmarks/features.py --coco $NAIC_COCO --images {chosen.images} "

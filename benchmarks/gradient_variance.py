@@ -28,7 +28,7 @@ from naic.models.captioners import CAPTIONERS
 from naic.train.batches import Batch, Feed
 from naic.train.config import read_settings
 from naic.train.engine import seed_noise
-from naic.train.inputs import Materials, find_materials
+from naic.train.inputs import Inputs, find_inputs
 from naic.train.settings import Baseline, CMALSettings
 from naic.train.stages import STAGES, Tools, make_tools
 
@@ -63,12 +63,12 @@ class Spread:
         return float(self.mean.square().sum()) - self.variance / self.count
 
 
-def read_run(options: argparse.Namespace) -> Materials:
+def read_run(options: argparse.Namespace) -> Inputs:
     """The student of a run, as if CMAL began with it now."""
     given = [("data.features", str(options.features))] if options.features else []
     settings = read_settings(options.run / "config.toml", given)
     cmal = CMALSettings(topk=options.topk, samples=options.samples)
-    return find_materials(
+    return find_inputs(
         replace(
             settings,
             stage="cmal",
@@ -80,15 +80,15 @@ def read_run(options: argparse.Namespace) -> Materials:
     )
 
 
-def make_all_tools(materials: Materials, model: nn.Module) -> dict[str, Tools]:
+def make_all_tools(inputs: Inputs, model: nn.Module) -> dict[str, Tools]:
     """Tools for each baseline; the rewards are one for all."""
-    settings, vocabulary = materials.settings, materials.vocabulary
-    references = References.beside(materials.store, vocabulary, settings.data.train)
+    settings, vocabulary = inputs.settings, inputs.vocabulary
+    references = References.beside(inputs.store, vocabulary, settings.data.train)
     rewards = make_rewards(references, next(model.parameters()).device)
     found: dict[str, Tools] = {}
     for baseline in BASELINES:
         own = replace(settings, cmal=replace(settings.cmal, baseline=baseline))
-        found[baseline] = make_tools(own, materials.family, model, vocabulary, rewards)
+        found[baseline] = make_tools(own, inputs.family, model, vocabulary, rewards)
     return found
 
 
@@ -167,18 +167,18 @@ def main() -> None:
     options = parser.parse_args()
     if min(options.samplings, options.samples) < 2:
         parser.error("a variance needs two samplings, and leave-one-out two samples, at least")
-    materials, device = read_run(options), choose_device(options.device)
-    model = materials.model.to(device).train(options.dropout)
+    inputs, device = read_run(options), choose_device(options.device)
+    model = inputs.model.to(device).train(options.dropout)
     feed = Feed(
-        materials.store,
-        materials.targets,
+        inputs.store,
+        inputs.targets,
         batch=options.batch,
         captions=1,
         seed=options.seed,
         device=device,
         keep="host",  # a few batches are all that is read
     )
-    tools = make_all_tools(materials, model)
+    tools = make_all_tools(inputs, model)
     average = settle(model, feed, tools, options.batches, options.seed)
     found = measure(model, feed, tools, options)
     feed.close()
@@ -188,7 +188,7 @@ def main() -> None:
     report = {
         "command": f"python {shlex.join(sys.argv)}",
         "run": options.name or str(options.run),
-        "data": asdict(materials.sign()),
+        "data": asdict(inputs.sign()),
         "device": torch.cuda.get_device_name(device) if device.type == "cuda" else device.type,
         "torch": torch.__version__,
         "python": platform.python_version(),

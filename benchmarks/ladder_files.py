@@ -4,7 +4,7 @@ python benchmarks/ladder_files.py runs/tiny --out docs/results/tiny
 
 Tables, run.json (without the folders of the machine) and a few captions are copied. What the runs
 validated along the way becomes curves.json, and the figures are drawn from all of that. The weights
-are not needed, so that a run made elsewhere can leave them there. Pictures that we did not draw,
+are not needed, so that a run made elsewhere can leave them there. Images that we did not draw,
 and what people said of them, are not ours to copy.
 """
 
@@ -62,14 +62,14 @@ def without_folders(text: str) -> str:
 
 
 def copy_examples(run: Path, out: Path) -> None:
-    """A few pictures with their captions, as far as they are ours."""
+    """A few images with their captions, as far as they are ours."""
     examples = json.loads((run / "captions.json").read_text())[:EXAMPLES]
     for example in examples:
-        if example["picture"].startswith("pictures/"):  # drawn by us
-            (out / example["picture"]).parent.mkdir(exist_ok=True)
-            shutil.copyfile(run / example["picture"], out / example["picture"])
+        if example["image"].startswith("images/"):  # drawn by us
+            (out / example["image"]).parent.mkdir(exist_ok=True)
+            shutil.copyfile(run / example["image"], out / example["image"])
         else:
-            example["picture"] = ""
+            example["image"] = ""
             del example["captions"]["people"]
     (out / "captions.json").write_text(json.dumps(examples, indent=1) + "\n")
 

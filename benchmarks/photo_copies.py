@@ -1,12 +1,12 @@
-"""Is one of the photographs of docs/photos/photos.toml a picture of COCO?
+"""Is one of the photographs of docs/photos/photos.toml an image of COCO?
 
     python -m benchmarks.photo_copies --cache build/photos --coco train2017 \
         --captions dataset_coco.json.xz --out docs/results/photo-copies.json
 
-Each picture is squashed to 17 × 16 grey pixels, and each pixel compared with its right neighbour:
+Each image is squashed to 17 × 16 grey pixels, and each pixel compared with its right neighbour:
 256 bits, which scaling, squashing and compressing hardly change. How many they do change is told by
-a squashed copy of each photograph; two pictures that have nothing to do with each other differ in
-about half. COCO's pictures are looked for as 000000000042.jpg; those of the captions' file are
+a squashed copy of each photograph; two images that have nothing to do with each other differ in
+about half. COCO's images are looked for as 000000000042.jpg; those of the captions' file are
 compared, for no other is learnt from.
 """
 
@@ -30,10 +30,10 @@ SQUASHED = (256, 256)
 
 
 def fingerprint(path: Path | io.BytesIO) -> NDArray[np.uint8]:
-    """32 bytes that a copy of the picture shares but for a few bits."""
-    with Image.open(path) as picture:
-        picture.draft("L", SMALL)
-        grey = ImageOps.exif_transpose(picture).convert("L")
+    """32 bytes that a copy of the image shares but for a few bits."""
+    with Image.open(path) as image:
+        image.draft("L", SMALL)
+        grey = ImageOps.exif_transpose(image).convert("L")
     small = np.asarray(grey.resize((SIDE + 1, SIDE), Image.Resampling.BOX), dtype=np.int16)
     return np.packbits(small[:, 1:] > small[:, :-1])
 
@@ -51,28 +51,28 @@ def nearest(photos: dict[str, Path], others: Sequence[Path]) -> dict[str, int]:
 def copied(path: Path) -> int:
     """The bits in which a copy differs that was squashed and written as a JPEG."""
     copy = io.BytesIO()
-    with Image.open(path) as picture:
-        picture.convert("RGB").resize(SQUASHED).save(copy, "JPEG")
+    with Image.open(path) as image:
+        image.convert("RGB").resize(SQUASHED).save(copy, "JPEG")
     return int(np.bitwise_count(fingerprint(path) ^ fingerprint(copy)).sum())
 
 
-def coco_pictures(folder: Path, captions: Path) -> list[Path]:
+def coco_images(folder: Path, captions: Path) -> list[Path]:
     read = read_captions(str(captions), problems=Problems())
     return [folder / f"{int(image.id):012d}.jpg" for image in read.images]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description="Look for copies of COCO's pictures.")
+    parser = argparse.ArgumentParser(description="Look for copies of COCO's images.")
     parser.add_argument("--album", type=Path, default=ALBUM, help="the list of photographs")
     parser.add_argument("--cache", type=Path, required=True, help="as for photos.py")
-    parser.add_argument("--coco", type=Path, required=True, help="a folder of COCO's pictures")
+    parser.add_argument("--coco", type=Path, required=True, help="a folder of COCO's images")
     parser.add_argument("--captions", type=Path, required=True, help="dataset_coco.json[.xz]")
     parser.add_argument("--out", type=Path, required=True, help="a JSON file to write")
     options = parser.parse_args(arguments)
-    others = coco_pictures(options.coco, options.captions)
+    others = coco_images(options.coco, options.captions)
     photos = fetch(read_album(options.album), options.cache)
     found = {
-        "pictures": len(others),
+        "images": len(others),
         "bits": SIDE * SIDE,
         "copied": {name: copied(path) for name, path in photos.items()},
         "nearest": nearest(photos, others),

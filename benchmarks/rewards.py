@@ -49,7 +49,7 @@ class Corpus:
 
 def load(path: Path) -> Corpus:
     """Read the training images and build the tables."""
-    reading = read("karpathy", str(path), problems=Problems(), splits=TRAINING, pictures=False)
+    reading = read("karpathy", str(path), problems=Problems(), splits=TRAINING, with_images=False)
     texts = [record.captions for record in reading.records]
     vocabulary = Vocabulary.build(text for image in texts for text in image)
     started = time.perf_counter()

@@ -1,10 +1,10 @@
 """The runtimes of a captioner side by side: how many captions differ, CIDEr-D, and how fast.
 
-python benchmarks/runtimes.py --captions dataset_coco.json.xz --pictures train2017 \
+python benchmarks/runtimes.py --captions dataset_coco.json.xz --images train2017 \
     --engines eager:float32 onnx:float32 onnx:int8 --out docs/results/runtimes/cpu.json
 
 An engine is RUNTIME:PRECISION; onnx is exported first. The first one is what the others are
-measured against, on the first pictures of Karpathy's `val` that are there. All take turns in one
+measured against, on the first images of Karpathy's `val` that are there. All take turns in one
 process, so that a busy machine slows them alike: believe the ratios, not the milliseconds.
 """
 
@@ -60,10 +60,10 @@ def load(name: str, model: Path, device: str, folder: Path) -> Named:
     return Named(name, ready.engine, ready.vocabulary, path.stat().st_size)
 
 
-def pictures_of(
+def images_of(
     captions: Path, folder: Path, count: int, pixels: int
 ) -> tuple[Tensor, list[list[str]]]:
-    """The first pictures of `val` that are there, ready for the model, and their references."""
+    """The first images of `val` that are there, ready for the model, and their references."""
     with lzma.open(captions) as file:
         images = json.load(file)["images"]
     found = [(image, folder / f"{image['cocoid']:012d}.jpg") for image in images]
@@ -77,10 +77,10 @@ def pictures_of(
     return torch.from_numpy(np.stack(opened)), references
 
 
-def say(engine: Engine, pictures: Tensor) -> Said:
-    """What the engine says of each picture."""
-    begins = range(0, len(pictures), CAPTION_BATCH)
-    parts = [engine(pictures[at : at + CAPTION_BATCH]) for at in begins]
+def say(engine: Engine, images: Tensor) -> Said:
+    """What the engine says of each image."""
+    begins = range(0, len(images), CAPTION_BATCH)
+    parts = [engine(images[at : at + CAPTION_BATCH]) for at in begins]
     return Said(*(np.concatenate(values) for values in zip(*parts, strict=True)))
 
 
@@ -92,10 +92,10 @@ def sentences(said: Said, vocabulary: Vocabulary) -> list[str]:
 
 
 def compare(
-    engines: Sequence[Named], pictures: Tensor, references: list[list[str]]
+    engines: Sequence[Named], images: Tensor, references: list[list[str]]
 ) -> list[dict[str, Any]]:
     """How much each engine's captions differ from those of the first one."""
-    said = [say(named.engine, pictures) for named in engines]
+    said = [say(named.engine, images) for named in engines]
     texts = [sentences(own, named.vocabulary) for own, named in zip(said, engines, strict=True)]
     exact = np.exp(said[0].log_probs[..., 0])
     return [
@@ -111,14 +111,14 @@ def compare(
     ]
 
 
-def times(engines: Sequence[Named], pictures: Tensor, rounds: int) -> list[float]:
+def times(engines: Sequence[Named], images: Tensor, rounds: int) -> list[float]:
     """Median milliseconds of each engine; they take turns."""
     taken: list[list[float]] = [[] for _ in engines]
     for number in range(WARM_UP + rounds):
         for own, named in zip(taken, engines, strict=True):
             for again in range(IN_A_ROW):
                 begin = time.perf_counter()
-                named.engine(pictures)  # its answer is on the host, so that nothing is under way
+                named.engine(images)  # its answer is on the host, so that nothing is under way
                 if again and number >= WARM_UP:
                     own.append(1e3 * (time.perf_counter() - begin))
     return [statistics.median(own) for own in taken]
@@ -128,15 +128,15 @@ def measure(own: argparse.Namespace, folder: Path) -> dict[str, Any]:
     model = own.model or shipped_model()
     engines = [load(name, model, own.device, folder) for name in own.engines]
     first = engines[0].engine
-    pictures, references = pictures_of(own.captions, own.pictures, own.count, first.pixels)
+    images, references = images_of(own.captions, own.images, own.count, first.pixels)
     about = machine(first.device)
-    rows = compare(engines, pictures, references)
+    rows = compare(engines, images, references)
     for batch in own.batches:
-        medians = times(engines, pictures[:batch], own.rounds)
+        medians = times(engines, images[:batch], own.rounds)
         for row, median in zip(rows, medians, strict=True):
             row[f"ms, batch {batch}"] = median
             row[f"times faster, batch {batch}"] = medians[0] / median
-    return {"machine": about, "pictures": len(pictures), "batches": own.batches, "rows": rows}
+    return {"machine": about, "images": len(images), "batches": own.batches, "rows": rows}
 
 
 def main() -> None:
@@ -144,7 +144,7 @@ def main() -> None:
     parser.add_argument("--model", type=Path, help="a model folder; by default the shipped one")
     parser.add_argument("--engines", nargs="+", default=["eager:float32"])
     parser.add_argument("--captions", type=Path, required=True)
-    parser.add_argument("--pictures", type=Path, required=True)
+    parser.add_argument("--images", type=Path, required=True)
     parser.add_argument("--count", type=int, default=1000)
     parser.add_argument("--batches", type=int, nargs="+", default=[1, 16])
     parser.add_argument("--rounds", type=int, default=20)

@@ -2,7 +2,7 @@
 
 python benchmarks/ship.py runs/coco-packed --scores packed-val.json --photos photos/
 
-The scores are files of `naic evaluate --json`. The photos are for the time that a picture takes:
+The scores are files of `naic evaluate --json`. The photos are for the time that an image takes:
 nothing else should run meanwhile.
 """
 
@@ -52,8 +52,8 @@ def scores_table(files: Sequence[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
-def time_pictures(captioner: Captioner, photos: Sequence[Path]) -> dict[str, str]:
-    """Milliseconds a picture: one at a time (file in, caption out), and sixteen at once."""
+def time_images(captioner: Captioner, photos: Sequence[Path]) -> dict[str, str]:
+    """Milliseconds an image: one at a time (file in, caption out), and sixteen at once."""
     single = []
     for number in range(WARM_UP + TIMED):
         began = time.perf_counter()
@@ -97,7 +97,7 @@ def main(
         note: A file with what else the card is to say of this model.
     """
     read = [json.loads(path.read_bytes()) for path in scores]
-    speed = time_pictures(Captioner(packed), sorted(photos.glob("*.jpg")))
+    speed = time_images(Captioner(packed), sorted(photos.glob("*.jpg")))
     text = card(packed, read, speed, note.read_text(encoding="utf-8") if note else "")
     parts = [path for path in packed.iterdir() if path.name != CARD]
     whole = sum(path.stat().st_size for path in parts) + len(text.encode())

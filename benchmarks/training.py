@@ -34,7 +34,7 @@ from naic.models.transformer import Captioner
 from naic.train.batches import Batch, Draw, Feed
 from naic.train.config import read_settings
 from naic.train.engine import Engine, prepare_speed
-from naic.train.inputs import Materials, find_materials
+from naic.train.inputs import Inputs, find_inputs
 from naic.train.settings import EngineSettings, Settings
 from naic.train.stages import make_tools
 
@@ -60,13 +60,13 @@ KINDS = {  # kernels by what their names hold; the first kind that fits counts
 class Bench:
     """One stage: its engine in each way, on the same batches."""
 
-    def __init__(self, settings: Settings, materials: Materials) -> None:
+    def __init__(self, settings: Settings, inputs: Inputs) -> None:
         self.settings = settings
-        self.materials = materials
+        self.inputs = inputs
         self.accelerator = Accelerator()
         self.feed = Feed(
-            materials.store,
-            materials.targets,
+            inputs.store,
+            inputs.targets,
             batch=settings.run.batch,
             captions=settings.data.captions,
             seed=1,
@@ -75,7 +75,7 @@ class Bench:
         )
         self.references = None
         if settings.stage in ("scst", "cmal"):
-            store, vocabulary = materials.store, materials.vocabulary
+            store, vocabulary = inputs.store, inputs.vocabulary
             self.references = References.beside(store, vocabulary, settings.data.train)
 
     def engine(self, compiled: bool, graph: bool) -> Engine:
@@ -85,15 +85,15 @@ class Bench:
             "bfloat16" if device.type == "cuda" else "float32"
         )
         way = EngineSettings(precision=precision, compile=compiled, graph=graph)
-        model = copy.deepcopy(self.materials.model).to(device)
+        model = copy.deepcopy(self.inputs.model).to(device)
         rewards = None
         if self.references is not None:
             rewards = make_rewards(self.references, device, compiled=compiled)
         tools = make_tools(
             replace(self.settings, engine=way),
-            self.materials.family,
+            self.inputs.family,
             model,
-            self.materials.vocabulary,
+            self.inputs.vocabulary,
             rewards,
             prepare_speed(model, way),
         )
@@ -240,21 +240,21 @@ def matmul_flops() -> float:
     return 2 * size**3 / graph_seconds(lambda: a @ a)
 
 
-def work_of(settings: Settings, materials: Materials) -> float:
+def work_of(settings: Settings, inputs: Inputs) -> float:
     """Matrix-product FLOPs that a step needs for each image.
 
     A forward and a backward pass, three times the forward pass; sampling needs one more.
     """
-    model, store, scst = materials.model, materials.store, settings.stage == "scst"
+    model, store, scst = inputs.model, inputs.store, settings.stage == "scst"
     assert isinstance(model, Captioner)
     captions = settings.scst.samples if scst else settings.data.captions
     once = flops(model.config, store.dim, model.words, len(store[0]), captions, model.causal)
     return (4.0 if scst else 3.0) * once
 
 
-def measure(settings: Settings, materials: Materials) -> dict[str, Any]:
+def measure(settings: Settings, inputs: Inputs) -> dict[str, Any]:
     """All that is said of one stage."""
-    bench, work = Bench(settings, materials), work_of(settings, materials)
+    bench, work = Bench(settings, inputs), work_of(settings, inputs)
     batch, ways = settings.run.batch, {}
     for way in WAYS:
         seconds, first, memory = bench.seconds(way)
@@ -289,24 +289,24 @@ def main() -> None:
     data = {"data.features": options.features, "data.vocabulary": options.vocabulary}
     given = [(name, str(path)) for name, path in data.items() if path]
     found: dict[str, Any] = {}
-    materials = find_materials(read_settings(CONFIGS / "teacher_xe.toml", given), CAPTIONERS)
+    inputs = find_inputs(read_settings(CONFIGS / "teacher_xe.toml", given), CAPTIONERS)
     for name in options.stages:
         settings = read_settings(CONFIGS / f"teacher_{name}.toml", given)
         for batch in [settings.run.batch, *options.batches]:
             sized = replace(settings, run=replace(settings.run, batch=batch))
             key = name if batch == settings.run.batch else f"{name}, batch {batch}"
-            found[key] = measure(sized, materials)
+            found[key] = measure(sized, inputs)
             torch.cuda.empty_cache()
     report = {
         "machine": torch.cuda.get_device_name(),
         "torch": torch.__version__,
         "python": platform.python_version(),
         "peak_flops": PEAK,
-        "parameters": sum(p.numel() for p in materials.model.parameters()),
-        "words": len(materials.vocabulary),
-        "images": len(materials.targets),
-        "regions": len(materials.store[0]),
-        "features": materials.store.dim,
+        "parameters": sum(p.numel() for p in inputs.model.parameters()),
+        "words": len(inputs.vocabulary),
+        "images": len(inputs.targets),
+        "regions": len(inputs.store[0]),
+        "features": inputs.store.dim,
         "stages": found,
     }
     options.out.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")

@@ -9,12 +9,12 @@ from PIL import Image, ImageOps
 
 
 def caption(model: str, photo: str) -> str:
-    """What a graph of `naic export` says of a picture file."""
+    """What a graph of `naic export` says of an image file."""
     session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
     facts = session.get_modelmeta().custom_metadata_map
     vocabulary, side = json.loads(facts["vocabulary"]), int(facts["pixels"])
-    picture = ImageOps.exif_transpose(Image.open(photo)).convert("RGB").resize((side, side))
-    (words,) = session.run(["words"], {"pixels": np.asarray(picture)[None]})
+    image = ImageOps.exif_transpose(Image.open(photo)).convert("RGB").resize((side, side))
+    (words,) = session.run(["words"], {"pixels": np.asarray(image)[None]})
     said = words[0, :, 0].tolist()  # each agent's likeliest word
     return " ".join(vocabulary[word] for word in said[: [*said, 0].index(0)])  # 0 is the period
 

@@ -24,16 +24,16 @@ Need = Callable[[list[str], Any], list[str]]
 
 
 def photo(path: Path) -> None:
-    """A picture file."""
+    """An image file."""
     path.parent.mkdir(parents=True, exist_ok=True)
     if not path.exists():
         shutil.copy(PHOTO, path)
 
 
-def seeing(folder: Path, eyes: str = "efficientnet-lite0", **over: Any) -> None:
-    """A model folder with eyes."""
+def seeing(folder: Path, backbone: str = "efficientnet-lite0", **over: Any) -> None:
+    """A model folder with a backbone."""
     if not folder.exists():
-        make_model(folder, eyes=eyes, says="cat", **over)
+        make_model(folder, backbone=backbone, says="cat", **over)
 
 
 def dry(words: list[str]) -> list[str]:
@@ -42,7 +42,7 @@ def dry(words: list[str]) -> list[str]:
 
 
 def captions(path: Path, images: Sequence[Path] = (), first: int = 1) -> None:
-    """Captions of some pictures, in the layout that the file's name tells of."""
+    """Captions of some images, in the layout that the file's name tells of."""
     folder = images[0] if images else path.parent
     names = [f"{i:012d}.jpg" for i in range(first, first + 12)]
     for name in names:
@@ -166,11 +166,11 @@ def evaluate(words: list[str], options: Any) -> list[str]:
 
 
 def pack(words: list[str], options: Any) -> list[str]:
-    if options.eyes is not None:
+    if options.backbone is not None:
         from naic.backbones.weights import load_efficientnet
 
-        seeing(options.eyes)
-        digest = load_efficientnet("efficientnet-lite0", options.eyes)[1]
+        seeing(options.backbone)
+        digest = load_efficientnet("efficientnet-lite0", options.backbone)[1]
         make_model(options.model, digest=digest)
     else:
         seeing(options.model)

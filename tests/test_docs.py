@@ -1,6 +1,6 @@
 """Every command of the README and of docs/ can be given: it is parsed, and where it may be, run.
 
-A command that would take long is run with --dry-run. What it needs (pictures, tables, models,
+A command that would take long is run with --dry-run. What it needs (images, tables, models,
 stores) is made small beforehand, by the names that the page gives it. The few that cannot be run so
 are listed with the test that runs them: none is passed over.
 """

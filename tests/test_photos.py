@@ -72,7 +72,7 @@ def test_the_list_keeps_its_own_rule() -> None:
     assert len({photo.sha256 for photo in LISTED.photos}) == len(LISTED.photos)
 
 
-def test_of_scikit_image_every_picture_is_taken_or_left_out() -> None:
+def test_of_scikit_image_every_image_is_taken_or_left_out() -> None:
     folder = Path(skimage.data.__file__).parent
     there = {path.name for path in folder.iterdir() if path.suffix in IMAGE_SUFFIXES}
     taken = [photo for photo in LISTED.photos if photo.source == "scikit-image"]
@@ -115,7 +115,7 @@ def test_no_thing_comes_twice_and_none_is_missing(things: list[list[str]], count
         assert files == sorted(files)
 
 
-def picture(path: Path, colour: str) -> bytes:
+def image(path: Path, colour: str) -> bytes:
     path.parent.mkdir(parents=True, exist_ok=True)
     Image.new("RGB", (32, 24), colour).save(path)
     return path.read_bytes()
@@ -125,8 +125,8 @@ def picture(path: Path, colour: str) -> bytes:
 def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Album:
     """Two photographs: one in a wheel that pip has brought, one in a repository on this disk."""
     album = make_album([["cat"], ["dog"]])
-    red = picture(tmp_path / "web/some/a/c0ffee/in here/0.png", "red")
-    blue = picture(tmp_path / "blue.png", "blue")
+    red = image(tmp_path / "web/some/a/c0ffee/in here/0.png", "red")
+    blue = image(tmp_path / "blue.png", "blue")
     monkeypatch.setattr(photos, "RAW", (tmp_path / "web").as_uri())
     (tmp_path / "cache/packages").mkdir(parents=True)
     with zipfile.ZipFile(tmp_path / "cache/packages/pic_ture-1.0-py3-none-any.whl", "w") as wheel:
@@ -137,14 +137,14 @@ def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Album:
     return Album((album.sources[0], wheeled), tuple(seen))
 
 
-def test_pictures_come_from_the_repository_and_from_the_wheel(small: Album, tmp_path: Path) -> None:
+def test_images_come_from_the_repository_and_from_the_wheel(small: Album, tmp_path: Path) -> None:
     found = fetch(small, tmp_path / "cache")
-    assert found == {name: tmp_path / f"cache/pictures/{name}.png" for name in ("a0", "b0")}
+    assert found == {name: tmp_path / f"cache/images/{name}.png" for name in ("a0", "b0")}
     for photo in small.photos:
         assert hashlib.sha256(found[photo.id].read_bytes()).hexdigest() == photo.sha256
 
 
-def test_a_picture_that_is_there_is_not_brought_again(
+def test_an_image_that_is_there_is_not_brought_again(
     small: Album, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = fetch(small, tmp_path / "cache")
@@ -153,19 +153,19 @@ def test_a_picture_that_is_there_is_not_brought_again(
     fetch(small, tmp_path / "cache")  # a0 needs nothing, b0 is mended from the wheel
     assert hashlib.sha256(found["b0"].read_bytes()).hexdigest() == small.photos[1].sha256
     found["a0"].unlink()
-    with pytest.raises(DataError, match=r"a0: the picture cannot be had.*some/a"):
+    with pytest.raises(DataError, match=r"a0: the image cannot be had.*some/a"):
         fetch(small, tmp_path / "cache")
 
 
-def test_another_picture_is_refused(small: Album, tmp_path: Path) -> None:
-    picture(tmp_path / "web/some/a/c0ffee/in here/0.png", "green")
-    with pytest.raises(DataError, match="a0: what a has there is another picture"):
+def test_another_image_is_refused(small: Album, tmp_path: Path) -> None:
+    image(tmp_path / "web/some/a/c0ffee/in here/0.png", "green")
+    with pytest.raises(DataError, match="a0: what a has there is another image"):
         fetch(small, tmp_path / "cache")
-    assert not (tmp_path / "cache/pictures/a0.png").exists()
+    assert not (tmp_path / "cache/images/a0.png").exists()
 
 
 def test_all_are_captioned_and_a_judge_gets_a_list(small: Album, tmp_path: Path) -> None:
-    model = make_model(tmp_path / "model", "causal", eyes="efficientnet-lite0", says="cat")
+    model = make_model(tmp_path / "model", "causal", backbone="efficientnet-lite0", says="cat")
     (tmp_path / "album.toml").write_text(album_toml(small), encoding="utf-8")
     words = ["--album", "album.toml", "--cache", "cache", "--model", "model", "--out", "out.json"]
     words = [str(tmp_path / word) if "--" not in word else word for word in words]

@@ -102,8 +102,8 @@ def test_a_slip_of_the_judge_is_named(table: str, why: str, tmp_path: Path) -> N
 def test_the_check_against_coco_is_told(tmp_path: Path) -> None:
     assert "Not in COCO" not in write(tmp_path, {})
     bits = {"copied": {"photo-1": 4, "photo-2": 23}, "nearest": {"photo-1": 70, "photo-2": 35}}
-    found = {"pictures": 116287, "bits": 256, **bits}
+    found = {"images": 116287, "bits": 256, **bits}
     (tmp_path / "photo-copies.json").write_text(json.dumps(found), encoding="utf-8")
     page = " ".join(write(tmp_path, {}).split())
-    assert "the 116,287 pictures" in page
-    assert "at most 23 bits; the nearest picture of COCO differs in 35." in page
+    assert "the 116,287 images" in page
+    assert "at most 23 bits; the nearest image of COCO differs in 35." in page

@@ -25,7 +25,13 @@ def write(path: Path, rows: list[Row], **machine: Any) -> None:
     path.parent.mkdir(exist_ok=True)
     about = {"device": "a card", "processor": "a core", "cores": 2, "threads": 2, "python": "3.11"}
     model = {"name": "it", "weights": 7, "encoder_layers": 6, "decoder_layers": 6, "width": 512}
-    model |= {"agents": 16, "words": 99, "sight": "eyes", "pixels": 256, "features": "64 x 1280"}
+    model |= {
+        "agents": 16,
+        "words": 99,
+        "sight": "backbone",
+        "pixels": 256,
+        "features": "64 x 1280",
+    }
     run = {
         "naic": "1.2.3",
         "command": "naic benchmark it",
@@ -106,22 +112,22 @@ def test_runtimes_a_folder_and_kills_follow(tmp_path: Path) -> None:
     assert "## Which runtimes" not in plain
     engine = {"engine": "onnx:int8", "bytes": 7000, "equal": 955, "furthest": 0.01, "cider": 113.9}
     engine |= {"ms, batch 1": 17.0, "times faster, batch 1": 2.7}
-    compared = {"machine": {"device": "cpu"}, "pictures": 1000, "batches": [1], "rows": [engine]}
+    compared = {"machine": {"device": "cpu"}, "images": 1000, "batches": [1], "rows": [engine]}
     (tmp_path / "runtimes").mkdir()
     (tmp_path / "runtimes" / "cpu.json").write_text(json.dumps(compared | {"note": "Said so."}))
     folder = {
         "machine": {"cores": 2},
-        "pictures": 1000,
+        "images": 1000,
         "rounds": 3,
         "model alone, a second": 40.0,
         "naic caption, a second": 30.0,
         "share": 0.75,
         "naic caption with its start, a second": 28.0,
         "share with its start": 0.7,
-        "memory": {"pictures": 8000, "peak so far, MiB": {"1000": 900.0, "8000": 901.0}},
+        "memory": {"images": 8000, "peak so far, MiB": {"1000": 900.0, "8000": 901.0}},
     }
     (tmp_path / "caption-folder.json").write_text(json.dumps(folder))
-    kills = {"command": "kill it", "pictures": 120, "kills": [{"format": "csv"}] * 3}
+    kills = {"command": "kill it", "images": 120, "kills": [{"format": "csv"}] * 3}
     (tmp_path / "caption-kills.json").write_text(json.dumps(kills))
     text = PAGES(tmp_path)["speed.md"]()
     assert text.startswith(plain.rstrip())

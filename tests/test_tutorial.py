@@ -69,7 +69,7 @@ def follow(words: list[str], shelf: Shelf) -> None:
         case "pack":
             pack = tyro.cli(PackOptions, args=words[2:])
             pack.check()
-            shelf.take(pack.model, pack.eyes)
+            shelf.take(pack.model, pack.backbone)
             shelf.put(pack.out)
         case "caption":
             asked = tyro.cli(CaptionOptions, args=words[2:])

@@ -45,8 +45,8 @@ def about(run: dict[str, Any]) -> str:
 - **People**: {100 * people["bad_endings"]:.2f} % of the {people["captions"]:,} captions by people
   of these images have a bad ending, {100 * people["repeats"]:.2f} % a word twice in a row.
 - **Machine**: {run["latency"]["device"]}; {run["machine"]}.
-- Everything was chosen on `val`. [test-looks.jsonl](test-looks.jsonl) has a line for each time
-  that captions of `test` were scored.
+- Everything was chosen on `val`. [test-evaluations.jsonl](test-evaluations.jsonl) has a line for
+  each time that captions of `test` were scored.
 """
 
 
@@ -134,7 +134,7 @@ def ship(shipped: dict[str, Any], best: Row) -> str:
     own = shipped["habits"]["captions"]
     return f"""## The model that ships
 
-`naic pack` makes it of {best["system"]}: fewer bits for each weight, and its eyes inside. It reads
+`naic pack` makes it of {best["system"]}: fewer bits for each weight, its backbone inside. It reads
 pixels where the rows above read features. And it speaks as `naic caption` does: where two
 neighbours name the same word, the likeliest sentence without a repeat is taken
 ([decision 017](../decisions/017-no-word-twice.md)). The tables allow repeats, as the paper does.
@@ -147,7 +147,7 @@ neighbours name the same word, the likeliest sentence without a repeat is taken
 
 
 def before(calls: Sequence[dict[str, Any]]) -> str:
-    """What was done before the ladder: data, a first teacher, eyes."""
+    """What was done before the ladder: data, a first teacher, backbone."""
     rows = "\n".join(
         f"| `{call['command']}` | {call['seconds'] / 60:.1f} min | {call['machine']} |"
         for call in calls

@@ -23,7 +23,7 @@ def _page(runs: list[Path]) -> str:
     head = f"""# Fine-tuning: what came of it
 
 Made by `make docs` from reports of `naic finetune` with the model inside naic, in `{RUNS}`. The
-pictures that are scored were held out, but they also chose the best weights, and they are few: the
+images that are scored were held out, but they also chose the best weights, and they are few: the
 figures flatter, and differences of some points say nothing. Epochs are those of each stage.
 
 | run | learnt from | scored on | epochs | CIDEr before | after | new words | minutes |
@@ -49,9 +49,9 @@ def _examples(name: str, report: dict[str, Any]) -> str:
     )
     return f"""## {name}
 
-The first {SHOWN} of the pictures held out.
+The first {SHOWN} of the images held out.
 
-| picture | before | after |
+| image | before | after |
 |---|---|---|
 {lines}
 """

@@ -262,9 +262,9 @@ def _captions(name: str, examples: list[dict[str, Any]]) -> str:
         rows = "\n".join(
             f"| {who} | {mark(text, '**', '**')} |" for who, text in example["captions"].items()
         )
-        there = example["picture"] and (FOLDER / name / example["picture"]).exists()
-        picture = f"![{example['id']}]({name}/{example['picture']})\n\n" if there else ""
-        parts.append(f"{picture}| {example['id']} | |\n|---|---|\n{rows}\n")
+        there = example["image"] and (FOLDER / name / example["image"]).exists()
+        image = f"![{example['id']}]({name}/{example['image']})\n\n" if there else ""
+        parts.append(f"{image}| {example['id']} | |\n|---|---|\n{rows}\n")
     return (
         "## Captions side by side\n\nA word that repeats the one before it is bold.\n\n"
         + "\n".join(parts)
@@ -285,7 +285,7 @@ def _stages(run: dict[str, Any]) -> str:
 {rows}
 
 Together {total / 60:.1f} minutes of stages; with `--jobs` some ran at the same time.
-Latency: {seen["images"]} pictures on {seen["device"]}, {seen["threads"]} threads, in turns.
+Latency: {seen["images"]} images on {seen["device"]}, {seen["threads"]} threads, in turns.
 """
 
 

@@ -73,7 +73,7 @@ def kills(run: dict[str, Any]) -> str:
     writing = sum("writing" in kill["hit"] for kill in run["kills"])
     return f"""## Kills
 
-`{run["command"]}`: `naic prepare` of {run["images"]} pictures in shards of
+`{run["command"]}`: `naic prepare` of {run["images"]} images in shards of
 {run["per_shard"]}, killed with SIGKILL and resumed. {len(run["kills"])} kills, {writing} of them
 while a file was being written; **{run["identical"]} of {run["stores"]} stores byte-identical** to
 the unbroken one. A run that ended before its kill is not in the list.

@@ -131,7 +131,7 @@ def _copies(found: dict[str, Any]) -> str:
     return f"""## Not in COCO
 
 `python -m benchmarks.photo_copies` compares fingerprints of {found["bits"]} bits with those of the
-{found["pictures"]:,} pictures of our COCO split. A squashed copy differs from its photograph in at
-most {max(found["copied"].values())} bits; the nearest picture of COCO differs in
+{found["images"]:,} images of our COCO split. A squashed copy differs from its photograph in at
+most {max(found["copied"].values())} bits; the nearest image of COCO differs in
 {min(found["nearest"].values())}.
 """

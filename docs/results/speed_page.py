@@ -17,7 +17,7 @@ FOLDER = Path(__file__).parent
 PAGE, RUNS, RUNTIMES = "speed.md", "speed", "runtimes"
 FOLDER_RUN, KILLS = "caption-folder.json", "caption-kills.json"
 BEAM = "teacher, beam 3"
-# What we set ourselves, for one picture: milliseconds on a GPU, and times as long as NAIC.
+# What we set ourselves, for one image: milliseconds on a GPU, and times as long as NAIC.
 DECODE, WHOLE, BLIP, TEACHER, INT8, SHARE = 0.5, 2.0, 60.0, 13.9, 2.5, 0.8
 
 
@@ -100,7 +100,7 @@ def _asked(rows: list[Row], *, gpu: bool) -> str:
     lines = "\n".join(f"| {what} | {found} | {held} |" for what, found, held in claims)
     missed = any(held == _held(False) for _, _, held in claims)
     why = _why(rows) if gpu and missed else ""
-    return f"| one picture, asked for | found | |\n|---|---|---|\n{lines}\n{why}"
+    return f"| one image, asked for | found | |\n|---|---|---|\n{lines}\n{why}"
 
 
 def _why(rows: list[Row]) -> str:
@@ -217,7 +217,7 @@ def _runtimes(folder: Path) -> str:
         return ""
     head = """## Which runtimes say the same
 
-By `benchmarks/runtimes.py`, on the first pictures of `val`: each agent's likeliest word. Equal
+By `benchmarks/runtimes.py`, on the first images of `val`: each agent's likeliest word. Equal
 means the whole caption, word for word; CIDEr-D is by naic's own scorer, with the df of these
 references. Milliseconds are for the whole batch, pixels to words.
 """
@@ -228,7 +228,7 @@ def _compared(run: dict[str, Any]) -> str:
     batches = run["batches"]
     head = " | ".join(f"batch {batch}, ms" for batch in batches)
     lines = [
-        f"| on {run['machine']['device']} | equal of {run['pictures']:,} | CIDEr-D | furthest "
+        f"| on {run['machine']['device']} | equal of {run['images']:,} | CIDEr-D | furthest "
         f"confidence | size, bytes | {head} |",
         "|---" * (5 + len(batches)) + "|",
     ]
@@ -244,7 +244,7 @@ def _compared(run: dict[str, Any]) -> str:
         )
     engines = " ".join(row["engine"] for row in run["rows"])
     command = (
-        "\n`python benchmarks/runtimes.py --captions dataset_coco.json.xz --pictures train2017 "
+        "\n`python benchmarks/runtimes.py --captions dataset_coco.json.xz --images train2017 "
         f"--engines {engines} --batches {' '.join(map(str, batches))}`\n"
     )
     note = f"\n{run['note']}\n" if "note" in run else ""
@@ -259,8 +259,8 @@ def _folder(run: dict[str, Any]) -> str:
     columns = "|---" * (1 + len(peaks)) + "|"
     return f"""## A folder of photos
 
-`python benchmarks/caption_folder.py --pictures train2017 --count {run["pictures"]} --rounds
-{run["rounds"]} --long {run["memory"]["pictures"]}` on {run["machine"]["cores"]} cores; JPEGs, the
+`python benchmarks/caption_folder.py --images train2017 --count {run["images"]} --rounds
+{run["rounds"]} --long {run["memory"]["images"]}` on {run["machine"]["cores"]} cores; JPEGs, the
 two in turns, medians.
 
 | | a second | share |
@@ -285,7 +285,7 @@ def _kills(run: dict[str, Any]) -> str:
     counts = ", ".join(f"{count} of {name}" for name, count in by_format.items())
     return f"""## Killed and resumed
 
-`{run["command"]}`: {run["pictures"]} pictures, {len(run["kills"])} kills with SIGKILL
+`{run["command"]}`: {run["images"]} images, {len(run["kills"])} kills with SIGKILL
 ({counts}). After each kill every file with a final name was whole; at the end all captions were
 those of a run that nobody killed, byte for byte: none missing, doubled or half-written.
 """

@@ -1,4 +1,4 @@
-"""`blobs`: the even patches of drawn pictures, and what is said of them."""
+"""`blobs`: the even patches of drawn images, and what is said of them."""
 
 from functools import cache
 from hashlib import sha256
@@ -25,8 +25,8 @@ SPAN, ALIKE, STEPS, MASK = slice(10, 14), 14, slice(15, 57), slice(57, 121)  # o
 Patch = tuple[int, int, int, int]  # left, top, right, bottom
 
 
-def pictures(count: int, pixels: int = 256) -> tuple[list[Scene], Tensor]:
-    """Scenes and their pictures (count, pixels, pixels, 3)."""
+def images(count: int, pixels: int = 256) -> tuple[list[Scene], Tensor]:
+    """Scenes and their images (count, pixels, pixels, 3)."""
     scenes = [make_scene(3, index) for index in range(count)]
     drawn = np.stack([np.asarray(draw(scene, pixels)) for scene in scenes])
     return scenes, torch.from_numpy(drawn)
@@ -34,18 +34,18 @@ def pictures(count: int, pixels: int = 256) -> tuple[list[Scene], Tensor]:
 
 @cache
 def many() -> tuple[list[Scene], Tensor, Tensor]:
-    """Many scenes, their pictures and features, in batches as `naic prepare` makes them."""
-    scenes, drawn = pictures(MANY)
+    """Many scenes, their images and features, in batches as `naic prepare` makes them."""
+    scenes, drawn = images(MANY)
     blobs = Blobs()
     return scenes, drawn, torch.cat([blobs(part) for part in torch.split(drawn, 16)])
 
 
 def painted(*patches: tuple[Patch, tuple[int, int, int]], pixels: int = SIDE) -> Tensor:
-    """A grey picture with rectangles, (1, pixels, pixels, 3)."""
-    picture = torch.full((1, pixels, pixels, 3), 102, dtype=torch.uint8)
+    """A grey image with rectangles, (1, pixels, pixels, 3)."""
+    image = torch.full((1, pixels, pixels, 3), 102, dtype=torch.uint8)
     for (left, top, right, bottom), colour in patches:
-        picture[0, top:bottom, left:right] = torch.tensor(colour, dtype=torch.uint8)
-    return picture
+        image[0, top:bottom, left:right] = torch.tensor(colour, dtype=torch.uint8)
+    return image
 
 
 def colours(features: Tensor) -> Tensor:
@@ -66,7 +66,7 @@ def find(thing: SceneObject, features: Tensor) -> Tensor:
     return features[found[0]]
 
 
-def test_the_features_of_a_picture_made_by_hand() -> None:
+def test_the_features_of_an_image_made_by_hand() -> None:
     red, blue = (255, 0, 0), (0, 51, 204)
     found = Blobs()(painted(((32, 16, 64, 32), red), ((96, 64, 112, 80), blue)))
     assert found.shape == (1, REGIONS, DIM)
@@ -74,7 +74,7 @@ def test_the_features_of_a_picture_made_by_hand() -> None:
     ground, first, second = found[0, :3]
     size, wide, small = SIDE**2, 32 * 16, 16 * 16
     rest = size - wide - small
-    # present, colour, centre, extent, share of the picture, share of the box
+    # present, colour, centre, extent, share of the image, share of the box
     assert ground[:10].tolist() == pytest.approx(
         [1, *[-0.6] * 3, 0, 0, 6, 6, 6 * rest / size, 6 * rest / size]
     )
@@ -159,15 +159,15 @@ def test_shapes_look_alike_only_if_they_are() -> None:
 
 
 @pytest.mark.parametrize("pixels", [64, 100, 128, 300, 512])
-def test_other_sizes_of_picture(pixels: int) -> None:
-    scenes, drawn = pictures(24, pixels)
+def test_other_sizes_of_image(pixels: int) -> None:
+    scenes, drawn = images(24, pixels)
     for scene, found in zip(scenes, Blobs()(drawn), strict=True):
         assert found[:, 0].sum() == 1 + len(scene.objects)
         for thing in scene.objects:
             find(thing, found)
 
 
-def test_a_picture_does_not_depend_on_its_batch() -> None:
+def test_an_image_does_not_depend_on_its_batch() -> None:
     _, drawn, features = many()
     blobs = Blobs()
     assert torch.equal(blobs(drawn[:50]), features[:50])
@@ -181,7 +181,7 @@ def test_numbers_fit_float16() -> None:
     assert (features.half().float() - features).abs().max() < 0.002
 
 
-def test_pictures_without_patches_and_without_an_end() -> None:
+def test_images_without_patches_and_without_an_end() -> None:
     noise = torch.randint(0, 2, (1, 256, 256, 1), generator=torch.Generator().manual_seed(1))
     noise = noise.repeat_interleave(2, 1).repeat_interleave(2, 2)[:, :256, :256] * 255
     found = Blobs()(torch.cat((noise.expand(-1, -1, -1, 3).byte(), painted(pixels=256))))

@@ -26,8 +26,8 @@ LABELS = {
 
 
 def photo(name: str, pixels: int = 256) -> Tensor:
-    picture = Image.open(PHOTOS / name).convert("RGB").resize((pixels, pixels))
-    return torch.from_numpy(np.array(picture))[None]
+    image = Image.open(PHOTOS / name).convert("RGB").resize((pixels, pixels))
+    return torch.from_numpy(np.array(image))[None]
 
 
 @pytest.mark.parametrize("name", VARIANTS)
@@ -114,7 +114,7 @@ def test_bad_names_devices_and_sizes_are_refused() -> None:
         load_backbone("efficientnet-lite0", device="tpu9")
     with pytest.raises(ConfigError, match="cuda:99 is not there"):
         load_backbone("efficientnet-lite0", device="cuda:99")
-    with pytest.raises(BackboneError, match="Name the folder of a model that has eyes"):
+    with pytest.raises(BackboneError, match="Name the folder of a model that has a backbone"):
         load_backbone("efficientnet-lite0", weights=Path("x.safetensors"))
 
 

@@ -7,21 +7,21 @@ from naic.backbones.patches import CELL, Patches, put_together, vary
 from naic.errors import BackboneError, ConfigError
 
 
-def pictures(count: int = 2, size: int = 96) -> torch.Tensor:
+def images(count: int = 2, size: int = 96) -> torch.Tensor:
     generator = torch.Generator().manual_seed(0)
     return torch.randint(0, 256, (count, size, size, 3), dtype=torch.uint8, generator=generator)
 
 
 def test_a_cell_holds_its_own_pixels_row_by_row() -> None:
-    given = pictures()
+    given = images()
     cells = Patches()(given)
     assert cells.shape == (2, 9, CELL * CELL * 3)
     upper_right = given[1, :CELL, 2 * CELL :]
     assert torch.equal(cells[1, 2], upper_right.flatten())
 
 
-def test_cells_make_the_picture_again() -> None:
-    given = pictures()
+def test_cells_make_the_image_again() -> None:
+    given = images()
     assert torch.equal(put_together(Patches()(given)), given)
 
 
@@ -29,7 +29,7 @@ def test_the_backbone_of_pixels_has_the_shape_of_an_efficientnet_and_whole_numbe
     backbone = load_backbone("pixels", device="cpu")
     assert (backbone.pixels, backbone.regions, backbone.dim) == (256, 64, 3072)
     assert backbone.dtype == "uint8"
-    assert backbone(pictures(1, 256)).dtype == torch.uint8
+    assert backbone(images(1, 256)).dtype == torch.uint8
     assert load_backbone("efficientnet-lite0", device="cpu").dtype == "float16"
 
 
@@ -43,8 +43,8 @@ def test_pixels_have_no_weights(tmp_path: object) -> None:
         load_backbone("pixels", weights=tmp_path, device="cpu")  # type: ignore[arg-type]
 
 
-def test_the_whole_picture_varies_into_itself_or_its_mirror() -> None:
-    given = pictures(16)
+def test_the_whole_image_varies_into_itself_or_its_mirror() -> None:
+    given = images(16)
     torch.manual_seed(0)
     varied = vary(given, least=1.0)
     mirrored = 0
@@ -56,7 +56,7 @@ def test_the_whole_picture_varies_into_itself_or_its_mirror() -> None:
     assert 0 < mirrored < 16
 
 
-def test_a_part_is_enlarged_and_stays_inside_the_picture() -> None:
+def test_a_part_is_enlarged_and_stays_inside_the_image() -> None:
     ramp = torch.arange(96, dtype=torch.uint8)[:, None, None].expand(96, 96, 3)  # by row
     torch.manual_seed(1)
     varied = vary(ramp[None].repeat(64, 1, 1, 1), least=0.5)

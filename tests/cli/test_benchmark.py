@@ -15,7 +15,7 @@ GUIDE = Path(__file__).parents[2].joinpath("docs", "benchmark.md").read_text(enc
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return str(make_model(tmp_path_factory.mktemp("models") / "model", eyes=NETWORK))
+    return str(make_model(tmp_path_factory.mktemp("models") / "model", backbone=NETWORK))
 
 
 def words(model: str, *more: str, runtimes: str = "eager onnx") -> list[str]:

@@ -16,7 +16,7 @@ import pytest
 
 from naic.cli.main import main
 from naic.runtime import captioner
-from tests.images.pictures import encode, photo
+from tests.images.images import encode, photo
 from tests.runtime.small import LENGTH, NETWORK, WORDS, make_model
 
 SURE = math.exp(2) / (math.exp(2) + len(WORDS) - 4)  # what `says` gives to its word
@@ -25,19 +25,21 @@ CATS = " ".join(["cat"] * LENGTH)
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_model(tmp_path_factory.mktemp("model") / "cat", "causal", eyes=NETWORK, says="cat")
+    return make_model(
+        tmp_path_factory.mktemp("model") / "cat", "causal", backbone=NETWORK, says="cat"
+    )
 
 
 @pytest.fixture
 def home(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The current folder, with a picture; the model inside naic says cat, and nothing else."""
+    """The current folder, with an image; the model inside naic says cat, and nothing else."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(captioner, "SHIPPED", model)
     Path("a.png").write_bytes(encode(photo(), "PNG"))
     return tmp_path
 
 
-def test_a_line_for_each_picture(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_line_for_each_image(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     Path("more").mkdir()
     for name in ("c.jpg", "b.jpg"):
         Path("more", name).write_bytes(encode(photo(), "JPEG"))
@@ -48,7 +50,7 @@ def test_a_line_for_each_picture(home: Path, capsys: pytest.CaptureFixture[str])
 
 
 def test_another_model(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    make_model(home / "dogs", "causal", eyes=NETWORK, says="dogs")
+    make_model(home / "dogs", "causal", backbone=NETWORK, says="dogs")
     assert main(["caption", "--model", "dogs", "a.png", "--device", "cpu"]) == 0
     assert capsys.readouterr().out == f"a.png: {' '.join(['dogs'] * LENGTH)}\n"
 
@@ -74,7 +76,7 @@ def test_objects(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
 def test_alternatives_and_short_captions(
     home: Path, capsys: pytest.CaptureFixture[str], kind: str
 ) -> None:
-    make_model(home / "model", kind, eyes=NETWORK)
+    make_model(home / "model", kind, backbone=NETWORK)
     words = ["caption", "a.png", "--model", "model", "--format", "jsonl"]
     assert main([*words, "--alternatives", "3", "--max-words", "2"]) == 0
     said = json.loads(capsys.readouterr().out)
@@ -85,7 +87,7 @@ def test_alternatives_and_short_captions(
     assert all(0 < other["confidence"] <= 1 for other in said["alternatives"])
 
 
-def test_bad_pictures_are_named_and_the_others_captioned(
+def test_bad_images_are_named_and_the_others_captioned(
     home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     Path("torn.png").write_bytes(Path("a.png").read_bytes()[:200])
@@ -100,15 +102,15 @@ def test_bad_pictures_are_named_and_the_others_captioned(
     assert capsys.readouterr().out == ""
 
 
-def test_no_picture_at_all_is_bad_usage(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_image_at_all_is_bad_usage(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["caption"]) == 2
     assert capsys.readouterr().err == (
-        "naic caption: PATH: no picture was named. "
-        "Name pictures, or folders of them: naic caption photo.jpg\n"
+        "naic caption: PATH: no image was named. "
+        "Name images, or folders of them: naic caption photo.jpg\n"
     )
     Path("empty").mkdir()
     assert main(["caption", "empty"]) == 2
-    assert "naic caption: empty: there is no picture in it." in capsys.readouterr().err
+    assert "naic caption: empty: there is no image in it." in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -180,9 +182,9 @@ def test_a_file_and_what_is_said_of_it(home: Path, capsys: pytest.CaptureFixture
     assert capsys.readouterr().out == "captions: 0 new in out.jsonl; 1 were there already\n"
 
 
-def test_texts_beside_the_pictures(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_texts_beside_the_images(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["caption", ".", "--format", "txt", "--prefix", "look: "]) == 0
-    assert capsys.readouterr().out == "captions: 1 beside their pictures\n"
+    assert capsys.readouterr().out == "captions: 1 beside their images\n"
     assert Path("a.txt").read_text() == f"look: {CATS}\n"
 
 
@@ -273,8 +275,8 @@ def test_a_reader_of_one_line(home: Path, model: Path) -> None:
 def test_files_that_were_made_keep_their_exit_code_whoever_reads(
     home: Path, model: Path, unbuffered: str
 ) -> None:
-    """The last line finds nobody; that a picture was bad is still so."""
-    Path("bad.png").write_bytes(b"no picture")
+    """The last line finds nobody; that an image was bad is still so."""
+    Path("bad.png").write_bytes(b"no image")
     reader, writer = os.pipe()
     os.close(reader)
     command = [sys.executable, "-m", "naic", "caption", "a.png", "bad.png", "--out", "o.csv"]
@@ -381,7 +383,7 @@ def test_an_address_is_not_fetched(home: Path, capsys: pytest.CaptureFixture[str
 
 
 @pytest.mark.parametrize("words", ["", "--out captions.csv", "--format txt"])
-def test_a_picture_is_no_model(home: Path, capsys: pytest.CaptureFixture[str], words: str) -> None:
+def test_an_image_is_no_model(home: Path, capsys: pytest.CaptureFixture[str], words: str) -> None:
     assert main(["caption", "a.png", "--model", "a.png", *words.split()]) == 1
     assert "naic caption: a.png: is no model" in capsys.readouterr().err
     assert list(Path().iterdir()) == [Path("a.png")]
@@ -402,13 +404,13 @@ def test_the_help_names_no_none_among_the_choices(capsys: pytest.CaptureFixture[
     assert "--existing {skip,overwrite,append}" in said
 
 
-def test_raw_files_beside_their_pictures_are_counted(
+def test_raw_files_beside_their_images_are_counted(
     home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     Path("a.CR2").write_bytes(b"raw")
     assert main(["caption", ".", "--out", "captions.csv"]) == 0
     assert capsys.readouterr().out == (
-        "captions: 1 in captions.csv; 1 passed over, with a picture beside it\n"
+        "captions: 1 in captions.csv; 1 passed over, with an image beside it\n"
     )
 
 

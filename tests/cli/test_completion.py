@@ -99,7 +99,7 @@ def test_file_names(folder: Path) -> None:
 
 def test_folders_where_a_folder_goes(folder: Path) -> None:
     assert complete(folder, "finetune", "x.csv", "--out", "") == ["holiday"]
-    assert complete(folder, "pack", "--eyes", "") == ["holiday"]
+    assert complete(folder, "pack", "--backbone", "") == ["holiday"]
 
 
 def test_folders_and_graphs_where_a_model_goes(folder: Path) -> None:

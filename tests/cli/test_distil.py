@@ -31,11 +31,11 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
 
 
 @pytest.fixture
-def pictures(tmp_path: Path) -> Callable[[int], Path]:
+def images(tmp_path: Path) -> Callable[[int], Path]:
     """Folders of drawn scenes, with what people might have said beside them."""
 
     def make(seed: int) -> Path:
-        folder = tmp_path / f"pictures-{seed}"
+        folder = tmp_path / f"images-{seed}"
         assert main(["shapes", str(folder), "--count", "3", "--seed", str(seed)]) == 0
         (folder / "images" / f"shapes-{seed}-000000.txt").write_text("a caption of people\n")
         return folder / "images"
@@ -43,10 +43,10 @@ def pictures(tmp_path: Path) -> Callable[[int], Path]:
     return make
 
 
-def test_pictures_are_looked_at_first(
-    pictures: Callable[[int], Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_images_are_looked_at_first(
+    images: Callable[[int], Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    folders = [pictures(1), pictures(2)]
+    folders = [images(1), images(2)]
     chosen = PrepareOptions(
         "folder",
         str(folders[0]),
@@ -75,5 +75,5 @@ def test_pictures_are_looked_at_first(
     (folders[1] / "torn.png").write_bytes(b"\x89PNG\r\n\x1a\n")
     assert main([*words[:3], str(tmp_path / "again"), *words[4:]]) == 3
     assert "1 could not be used" in capsys.readouterr().err
-    with pytest.raises(ConfigError, match="pictures are turned into features by one process"):
+    with pytest.raises(ConfigError, match="images are turned into features by one process"):
         run(DistilOptions(teacher, out, images=tuple(folders), part="1/2"))

@@ -30,7 +30,7 @@ def test_a_line_for_each_finding(
         "-    extra onnx:     not installed: onnx",
         "                     Run: pip install 'naic[onnx]'",
         "ok   captioning:     it speaks",
-        "naic can caption pictures.",
+        "naic can caption images.",
     ]
 
 
@@ -39,7 +39,7 @@ def test_it_fails_only_if_captioning_does(
 ) -> None:
     examined(monkeypatch, BROKEN)
     assert main(["doctor"]) == 1
-    assert capsys.readouterr().out.splitlines()[-1] == "naic cannot caption pictures."
+    assert capsys.readouterr().out.splitlines()[-1] == "naic cannot caption images."
 
 
 def test_json(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,11 +4,11 @@ import pytest
 
 from naic.cli.main import main
 from naic.runtime.captioner import Captioner
-from tests.tasks.packs import EYES, make_model
+from tests.tasks.packs import NETWORK, make_model
 
 
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    model, out = make_model(tmp_path / "model", eyes=EYES), tmp_path / "graph"
+    model, out = make_model(tmp_path / "model", backbone=NETWORK), tmp_path / "graph"
     words = ["export", str(model), "--out", str(out)]
     assert main([*words, "--dry-run"]) == 0
     dry = capsys.readouterr().out.splitlines()
@@ -20,7 +20,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert captured.err == ""  # the packages have much to say of themselves
     size = (out / "model.onnx").stat().st_size
     assert lines == [*dry[:-1], f"size:     {size:,} bytes", f"graph:    {out}/model.onnx"]
-    assert lines[:2] == ["pictures: 64 x 64 pixels", "words:    16 agents, 7 words"]
+    assert lines[:2] == ["images: 64 x 64 pixels", "words:    16 agents, 7 words"]
     assert Captioner(out / "model.onnx", device="cpu").engine.precision == "float32"
 
 

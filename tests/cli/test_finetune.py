@@ -16,7 +16,7 @@ SCENES = 12
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    write_table(tmp_path / "pictures", SCENES)
+    write_table(tmp_path / "images", SCENES)
     make_blind(tmp_path / "model", scene_words(SCENES, without="there"))
     return tmp_path
 
@@ -28,11 +28,11 @@ def finetune(words: str) -> int:
 def test_a_dry_run_says_what_would_be_done(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert finetune("pictures/captions.csv --out out --model model --dry-run") == 0
+    assert finetune("images/captions.csv --out out --model model --dry-run") == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[:4] == [
         "model:     model",
-        "pictures:  10 to learn from, 2 held out (chosen by lot: it has no split called val)",
+        "images:  10 to learn from, 2 held out (chosen by lot: it has no split called val)",
         "new words: 1: there",
         "training:  20 epochs by XE, 20 by CMAL; 40 steps",
     ]
@@ -41,31 +41,31 @@ def test_a_dry_run_says_what_would_be_done(
 
 
 @pytest.mark.parametrize("form", ["csv", "jsonl"])
-@pytest.mark.parametrize("place", ["", "pictures", "tables/new"])
+@pytest.mark.parametrize("place", ["", "images", "tables/new"])
 def test_what_was_captioned_can_be_learnt_from(
     folder: Path, capsys: pytest.CaptureFixture[str], form: str, place: str
 ) -> None:
     """Caption, correct, tune: the table is taken as it was written, wherever it lies."""
-    make_model(folder / "says", eyes=NETWORK, says="cat")
+    make_model(folder / "says", backbone=NETWORK, says="cat")
     (folder / place).mkdir(parents=True, exist_ok=True)
     table = str(Path(place, f"said.{form}"))
     wanted = f"--format {form} --out {table} --confidence --alternatives 2 --device cpu"
-    assert main(["caption", "pictures", "--model", "says", *wanted.split()]) == 0
+    assert main(["caption", "images", "--model", "says", *wanted.split()]) == 0
     capsys.readouterr()
     assert finetune(f"{table} --out out --model model --dry-run") == 0
-    assert "pictures:  10 to learn from, 2 held out" in capsys.readouterr().out
+    assert "images:  10 to learn from, 2 held out" in capsys.readouterr().out
 
 
 def test_it_tunes_and_prints_both_scores(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (folder / "pictures" / "000.png").write_bytes(b"no picture")
-    words = "pictures/captions.csv --out out --model model --epochs 1 --device cpu --seed 3"
-    assert finetune(words) == 3  # a picture could not be used
+    (folder / "images" / "000.png").write_bytes(b"no image")
+    words = "images/captions.csv --out out --model model --epochs 1 --device cpu --seed 3"
+    assert finetune(words) == 3  # an image could not be used
     printed = capsys.readouterr()
     assert "\nbefore:    CIDEr " in printed.out
     assert "\nafter:     CIDEr " in printed.out
     assert "\nmodel:     out/best\n" in printed.out
     assert "1 could not be used (all of them in out/report.json)" in printed.err
-    assert "naic finetune pictures/captions.csv" in (folder / "out/best/README.md").read_text()
+    assert "naic finetune images/captions.csv" in (folder / "out/best/README.md").read_text()
     assert finetune(words) == 3  # finished: it only tells of it again
     again = capsys.readouterr()
     assert again.out == printed.out
@@ -77,7 +77,7 @@ def test_a_model_that_got_worse_is_told(
     folder: Path, capsys: pytest.CaptureFixture[str], after: float, told: bool
 ) -> None:
     """Both scores are there to be seen; whoever does not look at them is told."""
-    words = "pictures/captions.csv --out out --model model --epochs 1 --device cpu"
+    words = "images/captions.csv --out out --model model --epochs 1 --device cpu"
     assert finetune(words) == 0
     report = json.loads((folder / "out/report.json").read_text())
     report["before"]["cider"], report["after"]["cider"] = 0.5, after
@@ -90,11 +90,11 @@ def test_a_model_that_got_worse_is_told(
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        ("pictures/captions.csv --out out --epochs 0", 2, "--epochs: 0 is below 1"),
-        ("pictures/captions.csv --out out --model model --device gpu", 2, "'gpu' is no device"),
-        ("pictures/captions.csv --out out --device gpu --dry-run", 2, "'gpu' is no device"),
+        ("images/captions.csv --out out --epochs 0", 2, "--epochs: 0 is below 1"),
+        ("images/captions.csv --out out --model model --device gpu", 2, "'gpu' is no device"),
+        ("images/captions.csv --out out --device gpu --dry-run", 2, "'gpu' is no device"),
         ("missing.csv --out out --model model", 1, "missing.csv: there is no such file"),
-        ("pictures/captions.csv --out out --model pictures", 1, "is no model folder"),
+        ("images/captions.csv --out out --model images", 1, "is no model folder"),
     ],
 )
 def test_refusals(

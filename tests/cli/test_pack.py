@@ -5,7 +5,7 @@ import pytest
 from naic.cli.main import main
 from naic.models.folder import load_model
 from naic.models.transformer import Captioner
-from tests.tasks.packs import EYES, make_model
+from tests.tasks.packs import NETWORK, make_model
 
 
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -19,11 +19,11 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     lines = capsys.readouterr().out.splitlines()
     assert lines[:-1] == dry[:-1]
     assert [line.split()[0] for line in lines] == [
-        "eyes:",
+        "backbone:",
         "encoder:",
         "decoder:",
         "words:",
-        "eyes",
+        "backbone",
         "size:",
         "model:",
     ]
@@ -31,7 +31,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert f"size:     {size:,} bytes in all" in lines[5]
     model = load_model(out).model
     assert isinstance(model, Captioner)
-    assert model.config.eyes == EYES
+    assert model.config.backbone == NETWORK
 
 
 def test_refusals(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -52,7 +52,7 @@ def test_rows_that_are_missing_have_an_exit_code(
     def stop(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("naic.tasks.reproduce.parallel_stages.distil", stop)
+    monkeypatch.setattr("naic.tasks.reproduce.stage_runner.distil", stop)
     words = ["reproduce", "--preset", str(preset), "--out", str(tmp_path / "out")]
     words += ["--quick", "--fast", "--device", "cpu"]
     assert main(words) == 130

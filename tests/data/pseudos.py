@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from naic.data.features import FeatureStore
-from naic.data.joined import eyes
+from naic.data.joined import backbone
 from naic.data.pseudo import PseudoStore, Taught
 from naic.data.pseudowriter import PseudoWriter
 from naic.text import Vocabulary
@@ -25,7 +25,7 @@ def settings_of(*stores: FeatureStore, vocabulary: Vocabulary = WORDS) -> dict[s
     return {
         "teacher": {"weights": "abc", "vocabulary": vocabulary.fingerprint},
         "beam": 3,
-        "features": [eyes(store.index) for store in stores],
+        "features": [backbone(store.index) for store in stores],
     }
 
 

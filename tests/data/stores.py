@@ -17,7 +17,7 @@ DIM = 3
 class NoImage:
     """Stands where an image would: the store only asks for its name."""
 
-    name = "picture.jpg"
+    name = "image.jpg"
 
     def load(self, at_least: int | None = None) -> Image:
         raise AssertionError

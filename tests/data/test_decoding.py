@@ -19,7 +19,7 @@ SIZE = 8
 
 @dataclass(frozen=True)
 class Plain:
-    """A picture of one colour."""
+    """An image of one colour."""
 
     level: int
     name: str = "plain"
@@ -59,7 +59,7 @@ class Talkative:
 def decode(
     images: list[ImageSource], workers: int, *, isolated: bool
 ) -> tuple[list[int], list[ImageError | None]]:
-    """The upper left value of each picture, and the errors."""
+    """The upper left value of each image, and the errors."""
     places = np.zeros((len(images), SIZE, SIZE, 3), np.uint8)
     with Decoder(workers, SIZE, isolated=isolated) as decoder:
         futures = [decoder.submit(*task) for task in zip(images, places, strict=True)]
@@ -69,7 +69,7 @@ def decode(
 
 
 @pytest.mark.parametrize("isolated", [False, True])
-def test_pictures_and_errors_come_back_in_their_places(isolated: bool) -> None:
+def test_images_and_errors_come_back_in_their_places(isolated: bool) -> None:
     images: list[ImageSource] = [Plain(i) if i % 5 else Bad(f"{i}.jpg") for i in range(1, 60)]
     levels, errors = decode(images, 3, isolated=isolated)
     for i, (level, error) in enumerate(zip(levels, errors, strict=True), 1):
@@ -82,7 +82,7 @@ def test_pictures_and_errors_come_back_in_their_places(isolated: bool) -> None:
 
 @pytest.mark.parametrize("processes", [False, True])
 @pytest.mark.parametrize("count", [0, 1, 4, 9, ENOUGH_FOR_PROCESSES - 1, ENOUGH_FOR_PROCESSES + 3])
-def test_batches_hold_all_pictures_in_order(count: int, processes: bool) -> None:
+def test_batches_hold_all_images_in_order(count: int, processes: bool) -> None:
     images = (Plain(i) if i % 5 else Bad(f"{i}.jpg") for i in range(count))
     found = list(decode_batches(images, SIZE, batch=4, processes=processes, workers=2))
     assert len(found) == -(-count // 4)
@@ -94,8 +94,8 @@ def test_batches_hold_all_pictures_in_order(count: int, processes: bool) -> None
         assert [(position, error.what) for position, error in batch.errors] == bad
 
 
-def test_many_pictures_are_decoded_in_processes() -> None:
-    """In a thread this picture would end the program."""
+def test_many_images_are_decoded_in_processes() -> None:
+    """In a thread this image would end the program."""
     images: list[ImageSource] = [Plain(i) for i in range(ENOUGH_FOR_PROCESSES - 1)]
     images.append(Deadly())
     found = list(decode_batches(iter(images), SIZE, batch=16, processes=True))

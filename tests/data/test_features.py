@@ -30,7 +30,7 @@ SETTINGS: dict[str, Any] = {
 class NoImage:
     """Stands where an image would: the store only asks for its name."""
 
-    name = "picture.jpg"
+    name = "image.jpg"
 
     def load(self, at_least: int | None = None) -> Image:
         raise AssertionError

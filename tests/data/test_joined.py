@@ -54,7 +54,7 @@ def test_an_image_without_regions_is_named_with_its_own_store(tmp_path: Path) ->
         ("dim", 4, "4 numbers from b"),
     ],
 )
-def test_features_of_other_eyes_do_not_join(
+def test_features_of_other_backbone_do_not_join(
     tmp_path: Path, key: str, value: object, said: str
 ) -> None:
     one, two = (make_store(tmp_path / name, [[]]) for name in ("one", "two"))

@@ -8,7 +8,7 @@ from PIL import Image, ImageCms
 from naic.images import open_image, square_pixels
 from naic.images.converting import to_rgb
 from naic.images.formats import HAS_AVIF
-from tests.images.pictures import (
+from tests.images.images import (
     Pixels,
     chunk,
     cyan_is_red,
@@ -23,9 +23,9 @@ from tests.images.pictures import (
 
 
 def pixels(data: bytes) -> Pixels:
-    picture = open_image(data)
-    assert picture.mode == "RGB"
-    return np.asarray(picture)
+    image = open_image(data)
+    assert image.mode == "RGB"
+    return np.asarray(image)
 
 
 def as_stored(upright: Pixels, orientation: int) -> Pixels:
@@ -42,7 +42,7 @@ FORMATS = ["JPEG", "PNG", "WEBP", "TIFF", *(["AVIF"] if HAS_AVIF else [])]
 
 @pytest.mark.parametrize("format_name", FORMATS)
 @pytest.mark.parametrize("orientation", range(1, 9))
-def test_pictures_are_turned_upright(format_name: str, orientation: int) -> None:
+def test_images_are_turned_upright(format_name: str, orientation: int) -> None:
     scene = np.asarray(photo(48, 32))
     stored = Image.fromarray(np.ascontiguousarray(as_stored(scene, orientation)))
     options: dict[str, Any] = {"exif": exif(orientation), "quality": 95}
@@ -65,7 +65,7 @@ def test_pictures_are_turned_upright(format_name: str, orientation: int) -> None
         b"II*\0\x08\0\0\0\x01\0\x12\x01\x03\0\x01\0\0\0\x63\0\0\0",
     ],
 )
-def test_broken_exif_does_not_spoil_a_good_picture(payload: bytes) -> None:
+def test_broken_exif_does_not_spoil_a_good_image(payload: bytes) -> None:
     plain = encode(photo(), "JPEG")
     data = plain[:2] + jpeg_segment(0xE1, b"Exif\0\0" + payload) + plain[2:]
     assert np.array_equal(pixels(data), pixels(plain))
@@ -174,7 +174,7 @@ def test_inks(ink: tuple[int, ...], colour: tuple[int, ...]) -> None:
         encode(image, "TIFF"),
         encode(image, "JPEG", quality=100),
         encode(image, "JPEG", quality=100, icc_profile=broken),
-        encode(image, "JPEG", quality=100, icc_profile=srgb()),  # of another kind of picture
+        encode(image, "JPEG", quality=100, icc_profile=srgb()),  # of another kind of image
     ):
         assert np.abs(pixels(data).astype(int) - colour).max() <= 1
 
@@ -283,5 +283,5 @@ def test_a_square_of_the_right_size_is_a_copy() -> None:
     image = photo(32, 32)
     square = square_pixels(image, 32)
     assert np.array_equal(square, np.asarray(image))
-    square[0, 0] = 99  # may be written to, and the picture does not change
+    square[0, 0] = 99  # may be written to, and the image does not change
     assert image.getpixel((0, 0)) != (99, 99, 99)

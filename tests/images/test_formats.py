@@ -4,12 +4,12 @@ import pytest
 
 from naic.errors import ImageError
 from naic.images import IMAGE_SUFFIXES, UNSUPPORTED_SUFFIXES, open_image
-from tests.images.pictures import encode, photo
+from tests.images.images import encode, photo
 
 FTYP = b"\0\0\0\x18ftyp"
 FOREIGN = [
-    (FTYP + b"heic\0\0\0\0mif1heic", "an HEIC picture", "Convert it to JPEG or PNG."),
-    (FTYP + b"mif1\0\0\0\0mif1heic", "an HEIC picture", "Convert it to JPEG or PNG."),
+    (FTYP + b"heic\0\0\0\0mif1heic", "an HEIC image", "Convert it to JPEG or PNG."),
+    (FTYP + b"mif1\0\0\0\0mif1heic", "an HEIC image", "Convert it to JPEG or PNG."),
     (FTYP + b"crx \0\0\0\x01crx isom", "a camera RAW file", "Export it as JPEG or PNG."),
     (FTYP + b"isom\0\0\x02\0isomiso2", "an MP4 or QuickTime video", "Extract a frame"),
     (b"RIFF\x24\0\0\0AVI LIST", "a RIFF sound or video file", "Extract a frame"),
@@ -22,14 +22,14 @@ FOREIGN = [
     (b"\xc5\xd0\xd3\xc6\x20\0\0\0", "a PostScript or EPS drawing", "Export it as JPEG or PNG."),
     (b'<?xml version="1.0"?>\n<svg width="9">', "an SVG drawing", "Export it as JPEG or PNG."),
     (b"\0\0\x01\0\x01\0", "a Windows icon", "Convert it to JPEG or PNG."),
-    (b"\0\0\0\x0cjP  \r\n\x87\n", "a JPEG 2000 picture", "Convert it to JPEG or PNG."),
-    (b"\xff\x0a\xfa\x7f", "a JPEG XL picture", "Convert it to JPEG or PNG."),
-    (b"\0\0\0\x0cJXL \r\n\x87\n", "a JPEG XL picture", "Convert it to JPEG or PNG."),
-    (b"\n<!DOCTYPE html><html>", "a web page saved under a picture's name", "Download"),
+    (b"\0\0\0\x0cjP  \r\n\x87\n", "a JPEG 2000 image", "Convert it to JPEG or PNG."),
+    (b"\xff\x0a\xfa\x7f", "a JPEG XL image", "Convert it to JPEG or PNG."),
+    (b"\0\0\0\x0cJXL \r\n\x87\n", "a JPEG XL image", "Convert it to JPEG or PNG."),
+    (b"\n<!DOCTYPE html><html>", "a web page saved under an image's name", "Download"),
     (b"\xff\xfe" + "<html>".encode("utf-16-le"), "a web page saved under", "Download"),
-    (b'{"error": "not found"}', "a JSON text, perhaps a server's", "Download the picture itself"),
+    (b'{"error": "not found"}', "a JSON text, perhaps a server's", "Download the image itself"),
     (b"<?xml version='1.0'?><Error>", "an XML document, perhaps a", "Download"),
-    ("drei Bären am Fluß\n".encode(), "plain text", "Download the picture itself"),
+    ("drei Bären am Fluß\n".encode(), "plain text", "Download the image itself"),
     (("ä" * 3000).encode()[1:], "data of an unknown kind", "Convert"),
     (b"x" + ("ä" * 3000).encode(), "plain text", "Download"),
     (b"PK\x03\x04\x14\0", "a ZIP archive or an office document", "Unpack it first."),

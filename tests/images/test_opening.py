@@ -13,10 +13,10 @@ from PIL import Image, ImageFile
 from naic.errors import ImageError
 from naic.images import MAX_PIXELS, open_image, square_pixels
 from naic.images.formats import HAS_AVIF
-from tests.images.pictures import chunk, encode, exif, jpeg_segment, photo, png, samples
+from tests.images.images import chunk, encode, exif, jpeg_segment, photo, png, samples
 
 SAMPLES = samples()
-PICTURES = {name: open_image(data).tobytes() for name, data in SAMPLES.items()}
+IMAGES = {name: open_image(data).tobytes() for name, data in SAMPLES.items()}
 
 
 def reason(data: bytes, **options: int) -> str:
@@ -27,13 +27,13 @@ def reason(data: bytes, **options: int) -> str:
 
 
 @pytest.mark.parametrize("name", SAMPLES)
-def test_what_comes_out_is_a_plain_rgb_picture(name: str) -> None:
-    picture = open_image(SAMPLES[name])
-    assert type(picture) is Image.Image
-    assert (picture.mode, picture.info) == ("RGB", {})
+def test_what_comes_out_is_a_plain_rgb_image(name: str) -> None:
+    image = open_image(SAMPLES[name])
+    assert type(image) is Image.Image
+    assert (image.mode, image.info) == ("RGB", {})
     if name != "pgm-plain":
-        assert picture.size == ((36, 48) if "metadata" in name or name == "avif" else (48, 36))
-        scene = picture.transpose(Image.Transpose.ROTATE_90) if picture.width == 36 else picture
+        assert image.size == ((36, 48) if "metadata" in name or name == "avif" else (48, 36))
+        scene = image.transpose(Image.Transpose.ROTATE_90) if image.width == 36 else image
         grey = np.asarray(scene.convert("L")).astype(int)
         assert grey[:6, :6].mean() < 60 < 190 < grey[-6:, -6:].mean()  # the ramps go down right
 
@@ -41,18 +41,18 @@ def test_what_comes_out_is_a_plain_rgb_picture(name: str) -> None:
 @pytest.mark.parametrize("name", ["mpo", "png-animated", "gif-animated", "webp-animated"])
 def test_the_first_frame_is_taken(name: str) -> None:
     still = np.asarray(photo()).astype(int)
-    frame = np.frombuffer(PICTURES[name], np.uint8).reshape(still.shape).astype(int)
+    frame = np.frombuffer(IMAGES[name], np.uint8).reshape(still.shape).astype(int)
     assert np.abs(frame - still).mean() < 10  # the second frame is a quarter turn of it
 
 
 @given(st.sampled_from(sorted(set(SAMPLES) - {"pgm-plain"})), st.floats(0, 1, exclude_max=True))
-def test_a_cut_file_is_an_error_or_the_whole_picture(name: str, share: float) -> None:
+def test_a_cut_file_is_an_error_or_the_whole_image(name: str, share: float) -> None:
     data = SAMPLES[name]
     try:
-        picture = open_image(data[: int(len(data) * share)])
+        image = open_image(data[: int(len(data) * share)])
     except ImageError:
         return
-    assert picture.tobytes() == PICTURES[name]  # only what follows the pixels was cut
+    assert image.tobytes() == IMAGES[name]  # only what follows the pixels was cut
 
 
 @pytest.mark.parametrize("name", ["jpeg", "png-RGBA", "webp", "gif", "bmp-RGB", "tiff-RGB", "ppm"])
@@ -86,15 +86,15 @@ def damage(data: bytes, random: Random) -> bytes:
 def test_damaged_files_raise_nothing_but_image_errors(seed: int) -> None:
     random = Random(seed)
     errors: list[ImageError] = []
-    pictures: list[Image.Image] = []
+    images: list[Image.Image] = []
     for name in SAMPLES:
         for _ in range(12):
             try:
-                pictures.append(open_image(damage(SAMPLES[name], random), max_pixels=1 << 20))
+                images.append(open_image(damage(SAMPLES[name], random), max_pixels=1 << 20))
             except ImageError as error:
                 errors.append(error)
-    assert min(len(errors), len(pictures)) > 50  # both kinds were seen
-    assert {picture.mode for picture in pictures} == {"RGB"}
+    assert min(len(errors), len(images)) > 50  # both kinds were seen
+    assert {image.mode for image in images} == {"RGB"}
     assert all(error.hint and len(str(error)) < 400 for error in errors)
 
 
@@ -172,14 +172,14 @@ def test_a_jpeg_with_endless_scans() -> None:
     assert "more than 500 scans" in reason(data[:scan] + once * 600 + data[scan:])
 
 
-def test_metadata_bombs_do_not_spoil_a_good_picture() -> None:
+def test_metadata_bombs_do_not_spoil_a_good_image() -> None:
     zeros = zlib.compress(bytes(64 << 20))
     row = b"\0" + bytes(range(6))
     expected = [[[0, 1, 2], [3, 4, 5]]]
     text, profile = chunk(b"zTXt", b"a\0\0" + zeros), chunk(b"iCCP", b"a\0\0" + zeros)
     for extra in (text, profile, chunk(b"iTXt", b"a\0\1\0\0\0" + zeros), chunk(b"acTL", b"??")):
-        picture = open_image(png((2, 1), 8, 2, row, extra))
-        assert np.asarray(picture).tolist() == expected
+        image = open_image(png((2, 1), 8, 2, row, extra))
+        assert np.asarray(image).tolist() == expected
 
 
 def test_a_jpeg_with_damaged_segments() -> None:
@@ -193,7 +193,7 @@ def test_a_jpeg_with_damaged_segments() -> None:
         b"junk between the segments",
     ):
         data = plain[:2] + segment + plain[2:]
-        assert open_image(data).tobytes() == PICTURES["jpeg"]
+        assert open_image(data).tobytes() == IMAGES["jpeg"]
 
 
 @pytest.mark.skipif(not HAS_AVIF, reason="this Pillow has no AVIF")
@@ -207,7 +207,7 @@ def test_an_avif_with_damaged_exif() -> None:
 
 
 def test_what_follows_a_jpeg_is_ignored() -> None:
-    assert open_image(SAMPLES["jpeg"] + b"ftypmp42" * 99).tobytes() == PICTURES["jpeg"]
+    assert open_image(SAMPLES["jpeg"] + b"ftypmp42" * 99).tobytes() == IMAGES["jpeg"]
 
 
 def test_damage_is_reported_with_its_detail() -> None:
@@ -255,5 +255,5 @@ def test_eight_threads_see_what_one_sees() -> None:
     random = Random(0)
     random.shuffle(names)
     with ThreadPoolExecutor(8) as pool:
-        pictures = list(pool.map(lambda name: open_image(SAMPLES[name]).tobytes(), names))
-    assert pictures == [PICTURES[name] for name in names]
+        images = list(pool.map(lambda name: open_image(SAMPLES[name]).tobytes(), names))
+    assert images == [IMAGES[name] for name in names]

@@ -9,7 +9,7 @@ import pytest
 
 from naic.errors import ImageError
 from naic.images import MAX_BYTES, ImageInput, open_image
-from tests.images.pictures import encode, photo
+from tests.images.images import encode, photo
 
 
 def refusal(source: ImageInput, name: str | None = None) -> ImageError:
@@ -24,7 +24,7 @@ def jpeg() -> bytes:
     return encode(photo(), "JPEG")
 
 
-def test_every_kind_of_source_gives_the_same_picture(tmp_path: Path, jpeg: bytes) -> None:
+def test_every_kind_of_source_gives_the_same_image(tmp_path: Path, jpeg: bytes) -> None:
     path = tmp_path / "photo.jpg"
     path.write_bytes(jpeg)
     expected = open_image(jpeg).tobytes()
@@ -44,10 +44,10 @@ def test_no_file_stays_open(tmp_path: Path, jpeg: bytes) -> None:
     path = tmp_path / "photo.jpg"
     path.write_bytes(jpeg)
     before = len(list(Path("/dev/fd").iterdir()))
-    pictures = [open_image(path) for _ in range(3)]
+    images = [open_image(path) for _ in range(3)]
     assert len(list(Path("/dev/fd").iterdir())) == before
     path.unlink()
-    assert [picture.getpixel((0, 0)) for picture in pictures] == [pictures[0].getpixel((0, 0))] * 3
+    assert [image.getpixel((0, 0)) for image in images] == [images[0].getpixel((0, 0))] * 3
 
 
 def test_a_folder(tmp_path: Path) -> None:

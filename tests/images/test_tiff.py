@@ -6,14 +6,14 @@ from naic.errors import ImageError
 from naic.images import open_image
 from naic.images.containers import DamagedError
 from naic.images.tiff import clean_tiff
-from tests.images.pictures import encode, photo
+from tests.images.images import encode, photo
 
 GREY = {256: 4, 257: 4, 258: 8, 259: 1, 262: 1, 273: 8, 277: 1, 278: 4, 279: 16}
 LEVELS = bytes(range(0, 160, 10))
 
 
 def tiff(changes: dict[int, tuple[int, int, int]], order: str = "<", at: int = 24) -> bytes:
-    """A 4 × 4 grey picture, then its directory with some entries (type, count, field) changed."""
+    """A 4 × 4 grey image, then its directory with some entries (type, count, field) changed."""
     tags = {tag: (4, 1, value) for tag, value in GREY.items()} | changes
     entries = b"".join(struct.pack(order + "HHLL", tag, *tags[tag]) for tag in sorted(tags))
     header = (b"II*\0" if order == "<" else b"MM\0*") + struct.pack(order + "L", at)
@@ -54,8 +54,8 @@ def test_damage_that_no_pixel_depends_on_is_passed_over(
     [
         ({257: (12, 1, 8)}, "entry 257 of its directory is not a whole number"),
         ({277: (3, 1, 200)}, "200 values per pixel"),
-        ({322: (4, 1, 65520), 323: (4, 1, 65520)}, "its tiles are far larger than the picture"),
-        ({278: (4, 1, 0)}, "a part of the picture has no size"),
+        ({322: (4, 1, 65520), 323: (4, 1, 65520)}, "its tiles are far larger than the image"),
+        ({278: (4, 1, 0)}, "a part of the image has no size"),
     ],
 )
 def test_damage_that_is_named(changes: dict[int, tuple[int, int, int]], why: str) -> None:

@@ -20,7 +20,7 @@ from tests.metrics.fake_java import FakeJava
 WORDS = ["a", "the", "of", "on", "near", "next", "to", "in", "front", "top", "it's"]
 WORDS += ["large", "big", "small", "dog", "dogs", "hound", "run", "runs", "running"]
 WORDS += ["street", "road", "couch", "sofa", "sits", "sitting", "man", "person", "people"]
-WORDS += ["photo", "picture", "bike", "bicycle"]
+WORDS += ["photo", "image", "bike", "bicycle"]
 
 
 def sentences(random_: random.Random, count: int) -> list[str]:

@@ -122,23 +122,23 @@ def test_more_bits_are_nearer() -> None:
 
 
 def test_what_gets_how_many_bits() -> None:
-    rule = PackRule(bits=3, output_bits=6, eyes_bits=7, group=64)
+    rule = PackRule(bits=3, output_bits=6, backbone_bits=7, group=64)
     assert rule.of("encoder.project.weight", torch.zeros(4, 1280)) == (3, 64)
     assert rule.of("encoder.project.weight", torch.zeros(4, 90)) == (3, 45)
     assert rule.of("decoder.output.weight", torch.zeros(9, 512)) == (6, 64)
     assert rule.of("decoder.embedding.weight", torch.zeros(9, 512)) == (6, 64)
-    assert rule.of("eyes.stem.weight", torch.zeros(32, 3, 3, 3)) == (7, 27)
-    assert rule.of("eyes.stem.bias", torch.zeros(32)) is None
+    assert rule.of("backbone.stem.weight", torch.zeros(32, 3, 3, 3)) == (7, 27)
+    assert rule.of("backbone.stem.bias", torch.zeros(32)) is None
     assert rule.of("seen", torch.zeros(2, 2, dtype=torch.int64)) is None
     assert [largest_divisor(number, 64) for number in (512, 90, 67, 1)] == [64, 45, 1, 1]
-    for wrong in ({"bits": 1}, {"output_bits": 13}, {"eyes_bits": 0}, {"group": 0}):
+    for wrong in ({"bits": 1}, {"output_bits": 13}, {"backbone_bits": 0}, {"group": 0}):
         with pytest.raises(ConfigError, match=next(iter(wrong))):
             PackRule(**wrong)
 
 
 WEIGHTS = {
     "encoder.weight": draw(2, 6, 128),
-    "eyes.weight": draw(3, 4, 3, 3, 3),
+    "backbone.weight": draw(3, 4, 3, 3, 3),
     "bias": draw(4, 7),
     "count": torch.tensor(3),
 }
@@ -149,8 +149,8 @@ def test_a_packed_file(tmp_path: Path) -> None:
     assert {name: (str(t.dtype), tuple(t.shape)) for name, t in packed.items()} == {
         "encoder.weight/codes": ("torch.uint8", (5, 96)),
         "encoder.weight/scales": ("torch.float16", (6, 2)),
-        "eyes.weight/codes": ("torch.uint8", (10, 14)),
-        "eyes.weight/scales": ("torch.float16", (4, 1)),
+        "backbone.weight/codes": ("torch.uint8", (10, 14)),
+        "backbone.weight/scales": ("torch.float16", (4, 1)),
         "bias": ("torch.float16", (7,)),
         "count": ("torch.int64", ()),
     }
@@ -159,7 +159,7 @@ def test_a_packed_file(tmp_path: Path) -> None:
     assert path.stat().st_size == weights_bytes(packed)
     found = unpack(path, read_weights(path), WEIGHTS)
     assert found.keys() == WEIGHTS.keys()
-    for name, step in (("encoder.weight", 0.25), ("eyes.weight", 0.01)):
+    for name, step in (("encoder.weight", 0.25), ("backbone.weight", 0.01)):
         assert found[name].dtype == torch.float32
         torch.testing.assert_close(found[name], WEIGHTS[name], atol=step, rtol=0)
         assert (found[name] != WEIGHTS[name]).any()

@@ -71,8 +71,8 @@ def test_nothing_of_it_is_saved() -> None:
     assert set(model.state_dict()) == names
 
 
-def test_the_regions_of_pictures() -> None:
-    config = replace(GRID, eyes="efficientnet-lite0")
+def test_the_regions_of_images() -> None:
+    config = replace(GRID, backbone="efficientnet-lite0")
     model = SeeingCaptioner(config, PATCH, 9, causal=False)
     assert model.regions(torch.zeros(1, 64, 64, 3)) == 4
     assert model.regions(torch.zeros(1, 70, 64, 3)) == 6  # 32 pixels and less make a row

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from naic.backbones.patches import Patches
-from naic.backbones.weights import eyes_digest, load_efficientnet, tensors_of_eyes
+from naic.backbones.weights import backbone_digest, backbone_tensors, load_efficientnet
 from naic.decode.decoding import Decoding
 from naic.errors import BackboneError, CheckpointError, ConfigError
 from naic.models.captioners import CAPTIONERS
@@ -18,14 +18,14 @@ from naic.models.transformer import Captioner
 from naic.models.with_backbone import (
     PATCH,
     SeeingCaptioner,
-    pretrained_eyes,
-    without_eyes,
+    pretrained_backbone,
+    without_backbone,
 )
 from naic.text import Vocabulary
 
-EYES = "efficientnet-lite0"
+NETWORK = "efficientnet-lite0"
 CONFIG = TransformerConfig(
-    width=32, heads=2, encoder_layers=1, decoder_layers=1, hidden=64, length=6, eyes=EYES
+    width=32, heads=2, encoder_layers=1, decoder_layers=1, hidden=64, length=6, backbone=NETWORK
 )
 WORDS = Vocabulary.build(["a red dog on grass"] * 6, more_than=5)
 
@@ -33,7 +33,7 @@ WORDS = Vocabulary.build(["a red dog on grass"] * 6, more_than=5)
 def seeing(*, causal: bool = False) -> SeeingCaptioner:
     torch.manual_seed(0)
     model = SeeingCaptioner(CONFIG, PATCH, len(WORDS), causal=causal)
-    take_weights(model, pretrained_eyes(EYES))
+    take_weights(model, pretrained_backbone(NETWORK))
     return model.eval()
 
 
@@ -46,9 +46,9 @@ def pixels(count: int = 2) -> Tensor:
 def test_it_says_what_a_captioner_says_of_the_features(name: str) -> None:
     family = CAPTIONERS[name]
     own = seeing(causal=name == "causal")
-    blind = family.build(replace(CONFIG, eyes=""), 1280, len(WORDS))
-    take_weights(blind, without_eyes(own.state_dict()))
-    backbone, _ = load_efficientnet(EYES)
+    blind = family.build(replace(CONFIG, backbone=""), 1280, len(WORDS))
+    take_weights(blind, without_backbone(own.state_dict()))
+    backbone, _ = load_efficientnet(NETWORK)
     with torch.inference_mode():
         features = backbone(pixels())
         words = torch.randint(4, len(WORDS), (2, 1, CONFIG.length))
@@ -73,11 +73,13 @@ def test_it_sees_something_else_each_time_while_training() -> None:
     assert torch.equal(own(pixels()), own(pixels()))
 
 
-def test_the_eyes_learn_too() -> None:
+def test_the_backbone_learn_too() -> None:
     own = seeing().train()
     own(pixels()).square().mean().backward()
     grads = {name: p.grad for name, p in own.named_parameters()}
-    assert all(g is not None and bool(g.abs().sum() > 0) for n, g in grads.items() if "eyes" in n)
+    assert all(
+        g is not None and bool(g.abs().sum() > 0) for n, g in grads.items() if "backbone" in n
+    )
 
 
 def test_a_folder_keeps_them(tmp_path: Path) -> None:
@@ -88,41 +90,41 @@ def test_a_folder_keeps_them(tmp_path: Path) -> None:
     assert isinstance(again, SeeingCaptioner)
     with torch.inference_mode():
         assert torch.equal(own(pixels()), again(pixels()))
-    tuned, digest = load_efficientnet(EYES, tmp_path / "model")
-    assert digest == eyes_digest(tensors_of_eyes(own.state_dict()))
+    tuned, digest = load_efficientnet(NETWORK, tmp_path / "model")
+    assert digest == backbone_digest(backbone_tensors(own.state_dict()))
     with torch.inference_mode():
-        assert torch.equal(tuned(pixels()), own.eyes(pixels()))
+        assert torch.equal(tuned(pixels()), own.backbone(pixels()))
 
 
-def test_other_eyes_and_none_are_told_apart(tmp_path: Path) -> None:
+def test_other_backbone_and_none_are_told_apart(tmp_path: Path) -> None:
     own = seeing()
     settings = ModelSettings("parallel", PATCH, len(WORDS), "pixels", CONFIG, 64)
     write_model(tmp_path / "model", own.state_dict(), settings, WORDS, "")
-    with pytest.raises(BackboneError, match="has no eyes that are efficientnet-lite2"):
+    with pytest.raises(BackboneError, match="has no backbone that are efficientnet-lite2"):
         load_efficientnet("efficientnet-lite2", tmp_path / "model")
     with pytest.raises(BackboneError, match="cannot be read"):
-        load_efficientnet(EYES, tmp_path / "nothing")
+        load_efficientnet(NETWORK, tmp_path / "nothing")
     write_model(tmp_path / "packed", pack(own.state_dict(), PackRule()), settings, WORDS, "")
     with pytest.raises(BackboneError, match="is packed"):
-        load_efficientnet(EYES, tmp_path / "packed")
+        load_efficientnet(NETWORK, tmp_path / "packed")
 
 
-def test_features_are_refused_and_so_are_unknown_eyes() -> None:
-    with pytest.raises(ConfigError, match="eyes need the pixels"):
+def test_features_are_refused_and_so_are_unknown_backbone() -> None:
+    with pytest.raises(ConfigError, match="a backbone needs the pixels"):
         SeeingCaptioner(CONFIG, 1280, len(WORDS), causal=False)
-    with pytest.raises(ConfigError, match="no eyes called 'resnet'"):
-        SeeingCaptioner(replace(CONFIG, eyes="resnet"), PATCH, len(WORDS), causal=False)
+    with pytest.raises(ConfigError, match="no backbone called 'resnet'"):
+        SeeingCaptioner(replace(CONFIG, backbone="resnet"), PATCH, len(WORDS), causal=False)
 
 
-def test_a_folder_with_eyes_that_are_not_known_is_refused(tmp_path: Path) -> None:
+def test_a_folder_with_backbone_that_are_not_known_is_refused(tmp_path: Path) -> None:
     own = seeing()
-    config = replace(CONFIG, eyes="resnet")
+    config = replace(CONFIG, backbone="resnet")
     settings = ModelSettings("parallel", PATCH, len(WORDS), "pixels", config, 64)
     write_model(tmp_path / "model", own.state_dict(), settings, WORDS, "")
-    with pytest.raises(CheckpointError, match="no eyes called 'resnet'"):
+    with pytest.raises(CheckpointError, match="no backbone called 'resnet'"):
         load_model(tmp_path / "model")
 
 
-def test_a_model_without_eyes_is_a_plain_captioner() -> None:
-    model = CAPTIONERS["parallel"].build(replace(CONFIG, eyes=""), 1280, len(WORDS))
+def test_a_model_without_backbone_is_a_plain_captioner() -> None:
+    model = CAPTIONERS["parallel"].build(replace(CONFIG, backbone=""), 1280, len(WORDS))
     assert type(model) is Captioner

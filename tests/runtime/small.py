@@ -25,20 +25,22 @@ def make_model(
     folder: Path,
     captioner: str = "parallel",
     *,
-    eyes: str = "",
+    backbone: str = "",
+    source: str = NETWORK,
     seed: int = 0,
     says: str | None = None,
     spoilt: bool = False,
     **settings: Any,
 ) -> Path:
-    """A model folder. With `says`, that word stands at every place, whatever the picture.
+    """A model folder. With `says`, that word stands at every place, whatever the image.
 
+    `backbone` is inside the model, `source` is what made the features of a model without one;
     `settings` are put over those of ModelSettings.
     """
     sizes = {"width": 32, "heads": 2, "encoder_layers": 1, "decoder_layers": 1, "hidden": 64}
-    config = TransformerConfig(**sizes, length=LENGTH, eyes=eyes)  # type: ignore[arg-type]
+    config = TransformerConfig(**sizes, length=LENGTH, backbone=backbone)  # type: ignore[arg-type]
     torch.manual_seed(seed)
-    features = PATCH if eyes else FEATURES
+    features = PATCH if backbone else FEATURES
     model = CAPTIONERS[captioner].build(config, features, len(WORDS))
     weights: dict[str, Tensor] = model.state_dict()
     if says is not None:
@@ -47,7 +49,7 @@ def make_model(
     if spoilt:
         weights["decoder.output.bias"].fill_(torch.nan)
     values: dict[str, Any] = {
-        "backbone": "pixels" if eyes else NETWORK,
+        "backbone": "pixels" if backbone else source,
         "pixels": PIXELS,
     } | settings
     made = ModelSettings(captioner, features, len(WORDS), model=config, **values)

@@ -37,9 +37,9 @@ from naic.models.folder import load_model
 from naic.runtime import captioner as room
 from naic.runtime import engines
 from naic.runtime.captioner import Caption, Captioner, shipped_model
-from naic.runtime.images import Picture
+from naic.runtime.images import ImageLike
 from naic.tasks.prepare import PrepareOptions, prepare
-from tests.images.pictures import encode, photo
+from tests.images.images import encode, photo
 from tests.runtime.small import LENGTH, NETWORK, PIXELS, WORDS, make_model
 
 # Of all shapes, one of them so large that a JPEG is decoded at a lower resolution.
@@ -48,16 +48,16 @@ SIZES = ((48, 36), (64, 64), (300, 200), (70, 90))
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Models with eyes and without, and a folder of pictures that differ."""
+    """Models with a backbone and without, and a folder of images that differ."""
     folder = tmp_path_factory.mktemp("home")
-    make_model(folder / "seeing", eyes=NETWORK)
+    make_model(folder / "seeing", backbone=NETWORK)
     make_model(folder / "parallel")
     make_model(folder / "causal", "causal")
     (folder / "photos").mkdir()
     for number, size in enumerate(SIZES):
         pixels = np.roll(np.asarray(photo(*size)), number, axis=2)
-        picture = Image.fromarray(pixels)
-        (folder / "photos" / f"{number}.jpg").write_bytes(encode(picture, "JPEG"))
+        image = Image.fromarray(pixels)
+        (folder / "photos" / f"{number}.jpg").write_bytes(encode(image, "JPEG"))
     return folder
 
 
@@ -67,7 +67,7 @@ def photos(home: Path) -> list[Path]:
 
 def pixels_of(home: Path) -> Tensor:
     opened = [open_image(path, at_least=PIXELS) for path in photos(home)]
-    return torch.from_numpy(np.stack([square_pixels(picture, PIXELS) for picture in opened]))
+    return torch.from_numpy(np.stack([square_pixels(image, PIXELS) for image in opened]))
 
 
 def sentence(ids: list[int], log_probs: list[float]) -> tuple[str, list[float]]:
@@ -87,7 +87,7 @@ def check(captions: list[Caption], words: Tensor, log_probs: Tensor, close: floa
         assert [word.confidence for word in caption.words] == pytest.approx(confidences, rel=close)
 
 
-def test_a_model_with_eyes_sees_the_pixels_that_prepare_would(home: Path) -> None:
+def test_a_model_with_backbone_sees_the_pixels_that_prepare_would(home: Path) -> None:
     """Bit for bit: the pixels are those that `extract` hands to a backbone."""
     images = [FileImage(path) for path in photos(home)]
     backbone = load_backbone("pixels", pixels=PIXELS, device="cpu")
@@ -114,7 +114,7 @@ def has_repeat(words: list[str]) -> bool:
 
 
 @pytest.mark.parametrize("captioner", ["parallel", "causal"])
-def test_a_model_without_eyes_says_what_it_says_of_a_store(
+def test_a_model_without_backbone_says_what_it_says_of_a_store(
     home: Path, tmp_path: Path, captioner: str
 ) -> None:
     options = PrepareOptions(
@@ -137,54 +137,54 @@ def test_a_model_without_eyes_says_what_it_says_of_a_store(
     check(captions, words, own, close=1e-5)
 
 
-def test_a_picture_is_the_same_by_path_bytes_and_pixels(home: Path) -> None:
+def test_an_image_is_the_same_by_path_bytes_and_pixels(home: Path) -> None:
     path = photos(home)[0]
     pixels = np.asarray(open_image(path))
-    pictures: list[Picture] = [path, str(path), path.read_bytes(), Image.fromarray(pixels), pixels]
-    captions = Captioner(home / "seeing", device="cpu").caption(pictures)
+    images: list[ImageLike] = [path, str(path), path.read_bytes(), Image.fromarray(pixels), pixels]
+    captions = Captioner(home / "seeing", device="cpu").caption(images)
     assert len(set(captions)) == 1
 
 
 def test_batches_change_nothing_and_keep_the_order(home: Path) -> None:
     captioner = Captioner(home / "seeing", device="cpu")
-    pictures = photos(home) * 2
-    at_once = captioner.caption(pictures)
+    images = photos(home) * 2
+    at_once = captioner.caption(images)
     for batch in (1, 3):
-        for one, other in zip(captioner.each(pictures, batch=batch), at_once, strict=True):
+        for one, other in zip(captioner.each(images, batch=batch), at_once, strict=True):
             assert isinstance(one, Caption)
             assert one.text == other.text
             confidences = [word.confidence for word in other.words]
             assert [w.confidence for w in one.words] == pytest.approx(confidences, rel=1e-4)
 
 
-def test_bad_pictures_stand_in_their_places(home: Path, tmp_path: Path) -> None:
+def test_bad_images_stand_in_their_places(home: Path, tmp_path: Path) -> None:
     torn = tmp_path / "torn.png"
     torn.write_bytes(b"\x89PNG\r\n\x1a\n")
     first, second = photos(home)[:2]
     captioner = Captioner(home / "seeing", device="cpu")
     floats = np.zeros((4, 4, 3))
-    pictures: list[Picture] = [torn, first, b"no picture", second, tmp_path / "none.jpg", floats]
+    images: list[ImageLike] = [torn, first, b"no image", second, tmp_path / "none.jpg", floats]
     for batch in (1, 16):
-        outcomes = list(captioner.each(pictures, batch=batch))
+        outcomes = list(captioner.each(images, batch=batch))
         bad = [(i, e.what) for i, e in enumerate(outcomes) if isinstance(e, ImageError)]
         missing = str(tmp_path / "none.jpg")
-        assert bad == [(0, str(torn)), (2, "picture 3"), (4, missing), (5, "picture 6")]
+        assert bad == [(0, str(torn)), (2, "image 3"), (4, missing), (5, "image 6")]
         good = [outcome for outcome in outcomes if isinstance(outcome, Caption)]
         assert [c.text for c in good] == [c.text for c in captioner.caption([first, second])]
     with pytest.raises(ImageError, match=r"torn\.png"):
-        captioner.caption(pictures)
+        captioner.caption(images)
 
 
-def test_no_pictures_no_captions(home: Path) -> None:
+def test_no_images_no_captions(home: Path) -> None:
     captioner = Captioner(home / "seeing", device="cpu")
     assert captioner.caption([]) == []
     photo = photos(home)[0]
-    picture = Image.open(photo).convert("RGB")
-    for one in (str(photo), photo, photo.read_bytes(), picture, np.array(picture)):
-        with pytest.raises(ConfigError, match="one picture, not several"):
+    image = Image.open(photo).convert("RGB")
+    for one in (str(photo), photo, photo.read_bytes(), image, np.array(image)):
+        with pytest.raises(ConfigError, match="one image, not several"):
             captioner.caption(one)  # type: ignore[arg-type]
-    several = captioner.caption(np.stack([np.array(picture)] * 2))
-    assert several[0] == several[1] == captioner.caption([picture])[0]
+    several = captioner.caption(np.stack([np.array(image)] * 2))
+    assert several[0] == several[1] == captioner.caption([image])[0]
     with pytest.raises(ConfigError, match="0 is not from 1 to 4,096"):
         list(captioner.each([photo], batch=0))
 
@@ -193,8 +193,8 @@ def test_no_pictures_no_captions(home: Path) -> None:
 def test_the_sentence_ends_with_the_period_or_the_last_place(
     home: Path, tmp_path: Path, captioner: str
 ) -> None:
-    make_model(tmp_path / "cat", captioner, eyes=NETWORK, says="cat")
-    make_model(tmp_path / "silent", captioner, eyes=NETWORK, says=".")
+    make_model(tmp_path / "cat", captioner, backbone=NETWORK, says="cat")
+    make_model(tmp_path / "silent", captioner, backbone=NETWORK, says=".")
     (cat,) = Captioner(tmp_path / "cat", device="cpu").caption(photos(home)[:1])
     said = [word.text for word in cat.words]
     assert cat.text == " ".join(said)
@@ -224,13 +224,13 @@ def test_the_backbone_must_be_the_one_that_the_model_learnt_from(tmp_path: Path)
     other = refused(make_model(tmp_path / "tuned", digest="0" * 64), BackboneError)
     assert "other weights than those installed" in other.why
     assert "naic pack" in other.hint
-    wide = make_model(tmp_path / "wide", backbone=f"{NETWORK}+colours")
+    wide = make_model(tmp_path / "wide", source=f"{NETWORK}+colours")
     assert "reads 1280 numbers a region" in refused(wide, BackboneError).why
-    unknown = make_model(tmp_path / "unknown", backbone="bottom-up")
+    unknown = make_model(tmp_path / "unknown", source="bottom-up")
     assert refused(unknown, BackboneError).what == "bottom-up"
     huge = make_model(tmp_path / "huge", pixels=10**6)
     assert "1,000,000 pixels a side" in refused(huge, CheckpointError).why
-    below = make_model(tmp_path / "below", eyes=NETWORK, pixels=-32)
+    below = make_model(tmp_path / "below", backbone=NETWORK, pixels=-32)
     assert "-32 pixels a side" in refused(below, CheckpointError).why
 
 
@@ -243,7 +243,7 @@ def test_a_backbone_that_is_not_installed_is_named(
 
 
 def test_weights_that_are_no_numbers_are_refused(home: Path, tmp_path: Path) -> None:
-    captioner = Captioner(make_model(tmp_path / "bad", eyes=NETWORK, spoilt=True), device="cpu")
+    captioner = Captioner(make_model(tmp_path / "bad", backbone=NETWORK, spoilt=True), device="cpu")
     with pytest.raises(CheckpointError, match="its weights are no numbers") as caught:
         captioner.caption(photos(home))
     assert "float16" not in caught.value.hint
@@ -273,7 +273,7 @@ def test_too_little_memory_is_told(
     with pytest.raises(ConfigError) as caught:
         Captioner(home / "seeing", device="cpu").caption(photos(home))
     assert caught.value.what == "--batch"
-    assert caught.value.why == "16 pictures at once do not fit the memory of cpu"
+    assert caught.value.why == "16 images at once do not fit the memory of cpu"
     for named in ("Lower it", "batch=4", "--device cpu", 'device="cpu"'):
         assert named in caught.value.hint
 
@@ -295,7 +295,7 @@ def test_a_model_that_does_not_fit_is_told(home: Path, monkeypatch: pytest.Monke
         Captioner(home / "seeing", device="cpu")
 
 
-def test_one_picture_or_several_as_texts_or_in_full(home: Path) -> None:
+def test_one_image_or_several_as_texts_or_in_full(home: Path) -> None:
     captioner = Captioner(home / "seeing", device="cpu")
     paths = photos(home)
     captions = captioner.caption(paths)
@@ -347,7 +347,7 @@ def test_the_first_of_a_beam_is_as_likely_as_the_words_say(home: Path) -> None:
             assert caption.alternatives[0].confidence == pytest.approx(product)
 
 
-def test_pictures_are_taken_as_they_are_needed(home: Path) -> None:
+def test_images_are_taken_as_they_are_needed(home: Path) -> None:
     """Endless ones: four batches of two ahead of what is asked for, and no more."""
     taken = []
 
@@ -379,12 +379,12 @@ def test_threads_share_a_captioner(home: Path) -> None:
     captioner = Captioner(home / "seeing", device="cpu")
     paths = photos(home)
     lazy = Image.open(paths[2])  # decoded by whoever comes first
-    pictures: list[Picture] = [*paths, lazy]
+    images: list[ImageLike] = [*paths, lazy]
     expected = Captioner(home / "seeing", device="cpu").caption([*paths, Image.open(paths[2])])
 
     def work(number: int) -> list[Caption | ImageError]:
-        order = [(number + i) % len(pictures) for i in range(len(pictures))]
-        found = captioner.each([pictures[i] for i in order], batch=1 + number % 3)
+        order = [(number + i) % len(images) for i in range(len(images))]
+        found = captioner.each([images[i] for i in order], batch=1 + number % 3)
         return [one for _, one in sorted(zip(order, found, strict=True), key=lambda pair: pair[0])]
 
     with ThreadPoolExecutor(6) as pool:
@@ -427,8 +427,8 @@ sys.exit(main(["caption", "--model", {str(home / "seeing")!r}, {str(photos(home)
 
 
 @pytest.mark.parametrize("mode", ["L", "RGB", "RGBA"])
-def test_a_picture_may_be_drawn_over_once_it_was_handed_over(home: Path, mode: str) -> None:
-    """As a film does with its frames: the pictures are looked at some batches later."""
+def test_an_image_may_be_drawn_over_once_it_was_handed_over(home: Path, mode: str) -> None:
+    """As a film does with its frames: the images are looked at some batches later."""
     frames = [Image.open(path).convert(mode).resize((64, 48)) for path in photos(home)]
     captioner = Captioner(home / "seeing", device="cpu")
     expected = captioner.caption([frame.copy() for frame in frames])
@@ -450,7 +450,7 @@ def test_a_picture_may_be_drawn_over_once_it_was_handed_over(home: Path, mode: s
     assert captioner.caption(buffers()) == expected
 
 
-def test_an_open_file_is_one_picture(home: Path) -> None:
+def test_an_open_file_is_one_image(home: Path) -> None:
     captioner, path = Captioner(home / "seeing", device="cpu"), photos(home)[0]
     expected = captioner(path)
     with path.open("rb") as file:
@@ -460,5 +460,5 @@ def test_an_open_file_is_one_picture(home: Path) -> None:
     with path.open(encoding="latin-1") as text, pytest.raises(ImageError, match="opened as text"):
         captioner(text)
     for nothing in (None, 5):
-        with pytest.raises(ImageError, match="is no picture"):
+        with pytest.raises(ImageError, match="is no image"):
             captioner(nothing)  # type: ignore[call-overload]

@@ -17,7 +17,7 @@ WORDS = Vocabulary.build(["a black cat sits on the sofa with two dogs"], more_th
 
 
 def said(*places: list[tuple[str, float]]) -> Said:
-    """One picture; for each agent its words and their probabilities."""
+    """One image; for each agent its words and their probabilities."""
     ids = [[WORDS.id(word) for word, _ in place] for place in places]
     log_probs = [[math.log(prob) for _, prob in place] for place in places]
     return Said(np.array([ids]), np.array([log_probs], np.float32))

@@ -16,7 +16,7 @@ def test_the_photos_come_with_the_package_and_need_no_download() -> None:
 def test_each_photo_is_shown_with_its_source_and_the_words(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    main(make_model(tmp_path / "model", eyes=NETWORK, says="cat"))
+    main(make_model(tmp_path / "model", backbone=NETWORK, says="cat"))
     first, *blocks = capsys.readouterr().out.split("\n\n")
     assert first.startswith("8 photos that come inside scikit-image ")
     assert len(blocks) == len(PHOTOS)

@@ -35,9 +35,9 @@ CPU = torch.device("cpu")
 @pytest.fixture(scope="module")
 def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("models")
-    make_model(folder / "seeing", eyes=NETWORK)
+    make_model(folder / "seeing", backbone=NETWORK)
     make_model(folder / "backbone")
-    make_model(folder / "causal", "causal", eyes=NETWORK)
+    make_model(folder / "causal", "causal", backbone=NETWORK)
     return folder
 
 
@@ -178,13 +178,13 @@ def test_a_graph_writes_into_no_one_elses_memory(models: Path) -> None:
 
 @pytest.mark.gpu
 def test_threads_share_the_graphs(models: Path) -> None:
-    pictures = [list(some_pixels(count).numpy()) for count in range(1, 7)]
+    images = [list(some_pixels(count).numpy()) for count in range(1, 7)]
     captioner = Captioner(models / "seeing")
-    expected = [captioner(several) for several in pictures]
+    expected = [captioner(several) for several in images]
     fresh = Captioner(models / "seeing")  # its graphs are recorded while others wait for theirs
 
     def work(number: int) -> list[str]:
-        return fresh(pictures[number])
+        return fresh(images[number])
 
     with ThreadPoolExecutor(6) as pool:
         assert list(pool.map(work, [*range(6)] * 4)) == expected * 4
@@ -192,7 +192,7 @@ def test_threads_share_the_graphs(models: Path) -> None:
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("count", [1, 2, 3, 4, 5])
-def test_the_kernels_of_our_own_are_used_in_graphs_of_few_pictures(
+def test_the_kernels_of_our_own_are_used_in_graphs_of_few_images(
     count: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A model as wide as the one that ships, on a grid, with words enough to be cut in pieces."""
@@ -200,7 +200,7 @@ def test_the_kernels_of_our_own_are_used_in_graphs_of_few_pictures(
 
     torch.manual_seed(0)
     sizes = {"width": 512, "heads": 8, "encoder_layers": 1, "decoder_layers": 2, "hidden": 2048}
-    config = TransformerConfig(**sizes, length=16, grid=True, dropout=0.0, eyes=NETWORK)
+    config = TransformerConfig(**sizes, length=16, grid=True, dropout=0.0, backbone=NETWORK)
     model = SeeingCaptioner(config, PATCH, 1000, causal=False).eval()
     with torch.no_grad():
         model.decoder.output.weight.mul_(3)  # sure of its words

@@ -14,35 +14,35 @@ from naic.errors import ImageError
 from naic.images import open_image, square_pixels
 from naic.runtime import images as images_module
 from naic.runtime.images import as_source
-from tests.images.pictures import encode, exif, photo
+from tests.images.images import encode, exif, photo
 
 
-def refused(picture: object) -> str:
+def refused(image: object) -> str:
     with pytest.raises(ImageError) as caught:
-        as_source(picture, 3)
+        as_source(image, 3)
     return str(caught.value)
 
 
-def test_a_picture_is_the_same_however_it_is_handed_over(tmp_path: Path) -> None:
+def test_an_image_is_the_same_however_it_is_handed_over(tmp_path: Path) -> None:
     data = encode(photo(), "PNG")
     path = tmp_path / "a.png"
     path.write_bytes(data)
-    image = Image.open(io.BytesIO(data))
+    opened = Image.open(io.BytesIO(data))
     expected = np.asarray(photo())
-    for picture in (path, str(path), data, image, np.asarray(photo()), np.asarray(photo())[:]):
-        assert np.array_equal(np.asarray(as_source(picture, 1).load(32)), expected)
+    for form in (path, str(path), data, opened, np.asarray(photo()), np.asarray(photo())[:]):
+        assert np.array_equal(np.asarray(as_source(form, 1).load(32)), expected)
 
 
-def test_pictures_can_be_decoded_in_another_process(tmp_path: Path) -> None:
+def test_images_can_be_decoded_in_another_process(tmp_path: Path) -> None:
     """As on a machine with a GPU, where there are many."""
     data = encode(photo(), "PNG")
-    sources = [as_source(picture, 1) for picture in (data, np.asarray(photo()), photo())]
+    sources = [as_source(image, 1) for image in (data, np.asarray(photo()), photo())]
     sources.append(as_source(b"torn", 4))
     pixels = np.zeros((4, 32, 32, 3), np.uint8)
     with Decoder(1, 32, isolated=True) as decoder:
         tasks = zip(sources, pixels, strict=True)
         errors = [result.result() for result in [decoder.submit(*task) for task in tasks]]
-    assert [error and error.what for error in errors] == [None, None, None, "picture 4"]
+    assert [error and error.what for error in errors] == [None, None, None, "image 4"]
     assert np.array_equal(pixels[:3], np.stack([square_pixels(photo(), 32)] * 3))
 
 
@@ -70,13 +70,13 @@ def test_grey_arrays_become_rgb() -> None:
     assert loaded.tolist() == np.repeat(grey[..., None], 3, axis=2).tolist()
 
 
-def test_what_is_no_picture_is_refused_by_its_number() -> None:
+def test_what_is_no_image_is_refused_by_its_number() -> None:
     assert refused(7) == (
-        "picture 3: int is no picture. Give a path, bytes, a Pillow image or an array."
+        "image 3: int is no image. Give a path, bytes, a Pillow image or an array."
     )
     floats = refused(np.zeros((4, 4, 3)))
-    assert floats.startswith("picture 3: an array of float64 (4, 4, 3) is no picture. Give uint8")
-    assert "(3, 8, 8) is no picture" in refused(np.zeros((3, 8, 8), np.uint8))
+    assert floats.startswith("image 3: an array of float64 (4, 4, 3) is no image. Give uint8")
+    assert "(3, 8, 8) is no image" in refused(np.zeros((3, 8, 8), np.uint8))
     assert "has no pixels" in refused(np.zeros((0, 4, 3), np.uint8))
     assert "0 × 4 pixels" in refused(Image.new("RGB", (0, 4)))
 
@@ -84,7 +84,7 @@ def test_what_is_no_picture_is_refused_by_its_number() -> None:
 def test_a_file_that_pillow_cannot_decode_is_refused() -> None:
     data = encode(photo(), "PNG")
     torn = Image.open(io.BytesIO(data[: len(data) // 2]))
-    assert refused(torn).startswith("picture 3: Pillow cannot decode it (")
+    assert refused(torn).startswith("image 3: Pillow cannot decode it (")
 
 
 def test_too_many_pixels_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -97,14 +97,14 @@ def test_torn_bytes_fail_when_they_are_loaded_and_by_number() -> None:
     source = as_source(b"\x89PNG\r\n\x1a\n", 2)
     with pytest.raises(ImageError) as caught:
         source.load()
-    assert caught.value.what == "picture 2"
+    assert caught.value.what == "image 2"
 
 
 @given(
     st.lists(st.integers(0, 5), min_size=0, max_size=4),
     st.sampled_from(["uint8", "int8", "uint16", "float32", "bool", "O"]),
 )
-def test_any_array_is_a_picture_of_its_size_or_refused(shape: list[int], kind: str) -> None:
+def test_any_array_is_an_image_of_its_size_or_refused(shape: list[int], kind: str) -> None:
     array = np.zeros(shape, kind)
     fits = len(shape) == 2 or (len(shape) == 3 and shape[2] in (3, 4))
     if kind == "uint8" and fits and 0 not in shape:

@@ -14,7 +14,7 @@ from tests.runtime.small import NETWORK, make_model
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_model(tmp_path_factory.mktemp("models") / "seeing", eyes=NETWORK)
+    return make_model(tmp_path_factory.mktemp("models") / "seeing", backbone=NETWORK)
 
 
 def refused(

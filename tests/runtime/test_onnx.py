@@ -30,14 +30,14 @@ CPU = torch.device("cpu")
 EXAMPLE = Path(__file__).parent.parent.parent / "examples" / "caption_onnx.py"
 
 
-def pictures(count: int = 5) -> Tensor:
+def images(count: int = 5) -> Tensor:
     generator = torch.Generator().manual_seed(7)
     shape = (count, PIXELS, PIXELS, 3)
     return torch.randint(0, 256, shape, dtype=torch.uint8, generator=generator)
 
 
 class Home(NamedTuple):
-    """A model with eyes, and its graphs."""
+    """A model with a backbone, and its graphs."""
 
     folder: Path
     loaded: LoadedWhole
@@ -48,7 +48,7 @@ class Home(NamedTuple):
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
     folder = tmp_path_factory.mktemp("home")
-    model = make_model(folder / "seeing", eyes=NETWORK)
+    model = make_model(folder / "seeing", backbone=NETWORK)
     loaded = load_whole(model)
     paths = {name: folder / f"{name}.onnx" for name in ("float32", "int8")}
     for precision, path in paths.items():
@@ -59,14 +59,14 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
 def check_equal(engine: OnnxEngine, loaded: LoadedWhole) -> None:
     """Every word of every agent, whatever the batch."""
     eager = EagerEngine(loaded.whole, PIXELS, CPU, "float32")
-    for batch in (pictures(), pictures()[:1]):
+    for batch in (images(), images()[:1]):
         wanted, found = eager(batch), engine(batch)
         assert found.words.dtype == np.int64
         assert found.log_probs.dtype == np.float32
         assert np.array_equal(found.words, wanted.words)
         np.testing.assert_allclose(found.log_probs, wanted.log_probs, atol=1e-4)
         assert not np.isin(found.words, (BOS, UNK, PAD)).any()
-    assert len({row.tobytes() for row in engine(pictures()).log_probs}) == 5  # not blind
+    assert len({row.tobytes() for row in engine(images()).log_probs}) == 5  # not blind
 
 
 def test_it_says_what_pytorch_says(home: Home) -> None:
@@ -76,7 +76,7 @@ def test_it_says_what_pytorch_says(home: Home) -> None:
     check_equal(engine, home.loaded)
 
 
-def test_a_model_without_eyes_has_its_backbone_inside(tmp_path: Path) -> None:
+def test_a_model_without_backbone_has_its_backbone_inside(tmp_path: Path) -> None:
     loaded = load_whole(make_model(tmp_path / "model"))
     made = export_graph("model", loaded, "float32")
     assert (made.agents, made.top) == (LENGTH, 5)
@@ -84,7 +84,7 @@ def test_a_model_without_eyes_has_its_backbone_inside(tmp_path: Path) -> None:
     check_equal(OnnxEngine(tmp_path / "model.onnx", CPU), loaded)
 
 
-def test_int8_is_small_and_near_and_a_picture_has_no_neighbours(home: Home) -> None:
+def test_int8_is_small_and_near_and_an_image_has_no_neighbours(home: Home) -> None:
     matrices = 1280 * 32 + 32 * len(WORDS)  # at the least: the first one and the last
     assert home.plain.stat().st_size - home.small.stat().st_size > 2 * matrices
     kinds = {node.op_type for node in onnx.load(home.small).graph.node}
@@ -92,7 +92,7 @@ def test_int8_is_small_and_near_and_a_picture_has_no_neighbours(home: Home) -> N
     assert "ConvInteger" not in kinds
     engine = OnnxEngine(home.small, CPU)
     assert engine.precision == "int8"
-    batch = pictures()
+    batch = images()
     batch[0] //= 8  # a dark one: its numbers are smaller than its neighbours'
     together = engine(batch)
     for row in range(len(batch)):
@@ -104,11 +104,11 @@ def test_int8_is_small_and_near_and_a_picture_has_no_neighbours(home: Home) -> N
 
 
 def test_agents_give_no_more_words_than_there_are(tmp_path: Path) -> None:
-    folder = packs.make_model(tmp_path / "model", eyes=packs.EYES)
+    folder = packs.make_model(tmp_path / "model", backbone=packs.NETWORK)
     made = export_graph("model", load_whole(folder), "float32")
     (tmp_path / "model.onnx").write_bytes(made.graph)
     assert made.top == 4  # the period, "a", "circle", "square"
-    said = OnnxEngine(tmp_path / "model.onnx", CPU)(pictures(2))
+    said = OnnxEngine(tmp_path / "model.onnx", CPU)(images(2))
     assert said.words.shape == (2, 16, 4)
     assert set(said.words.flatten().tolist()) == {0, 4, 5, 6}
     np.testing.assert_allclose(np.exp(said.log_probs).sum(-1), 1, atol=1e-5)
@@ -131,7 +131,7 @@ def test_the_graph_can_be_read_by_others(home: Home) -> None:
 
 
 class Fickle(nn.Module):
-    """Sees the inverse of bright pictures: a trace knows one of the two ways."""
+    """Sees the inverse of bright images: a trace knows one of the two ways."""
 
     def __init__(self, backbone: nn.Module) -> None:
         super().__init__()
@@ -155,7 +155,7 @@ def with_backbone(loaded: LoadedWhole, backbone: nn.Module) -> LoadedWhole:
 
 
 def test_what_is_no_graph_is_refused(tmp_path: Path) -> None:
-    causal = load_whole(make_model(tmp_path / "causal", "causal", eyes=NETWORK))
+    causal = load_whole(make_model(tmp_path / "causal", "causal", backbone=NETWORK))
     with pytest.raises(ConfigError, match="teacher: it writes word by word"):
         export_graph("teacher", causal, "float32")
     loaded = load_whole(make_model(tmp_path / "model"))
@@ -176,11 +176,11 @@ def test_the_model_stays_as_it_was(home: Home) -> None:
 
 def test_weights_that_are_no_numbers_do_not_hide(tmp_path: Path) -> None:
     """They are exported as they are, and whoever captions with them is told."""
-    loaded = load_whole(make_model(tmp_path / "bad", eyes=NETWORK, spoilt=True))
+    loaded = load_whole(make_model(tmp_path / "bad", backbone=NETWORK, spoilt=True))
     path = tmp_path / "bad.onnx"
     path.write_bytes(export_graph("bad", loaded, "float32").graph)
     with pytest.raises(CheckpointError, match="confidences that are not from 0 to 1"):
-        Captioner(path, device="cpu").caption([pictures(1)[0].numpy()])
+        Captioner(path, device="cpu").caption([images(1)[0].numpy()])
 
 
 @pytest.mark.parametrize("package", ["onnx", "onnxruntime"])
@@ -198,7 +198,7 @@ def test_packages_that_are_missing_are_named(
 
 
 def test_the_captioner_takes_the_file_alone(home: Home) -> None:
-    photos = list(pictures().numpy())
+    photos = list(images().numpy())
     wanted = Captioner(home.folder, device="cpu").caption(photos)
     captioner = Captioner(home.plain, device="cpu")
     assert captioner.engine.runtime == "onnx"
@@ -207,7 +207,7 @@ def test_the_captioner_takes_the_file_alone(home: Home) -> None:
 
 def refused(path: Path) -> CheckpointError:
     with pytest.raises(CheckpointError) as error:
-        OnnxEngine(path, CPU)(pictures(1))
+        OnnxEngine(path, CPU)(images(1))
     assert error.value.what == str(path)
     return error.value
 
@@ -279,7 +279,7 @@ def test_without_a_device_named_it_runs_where_onnx_runtime_can(
     ready = load.make_ready(home.plain, "auto", "auto", "auto")
     assert ready.engine.device.type == ("cuda" if gpu else "cpu")
     assert asked == [("CUDAExecutionProvider", {"device_id": 1}) if gpu else "CPUExecutionProvider"]
-    assert ready.engine(pictures(1)).words.shape == (1, LENGTH, 5)
+    assert ready.engine(images(1)).words.shape == (1, LENGTH, 5)
 
 
 def test_a_device_that_was_named_is_not_left(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -291,7 +291,7 @@ def test_a_device_that_was_named_is_not_left(home: Home, monkeypatch: pytest.Mon
 
 def test_ten_lines_without_torch_say_the_same(home: Home, tmp_path: Path) -> None:
     photo = tmp_path / "photo.png"
-    Image.fromarray(pictures(1)[0].numpy()).resize((90, 70)).save(photo)
+    Image.fromarray(images(1)[0].numpy()).resize((90, 70)).save(photo)
     code = f"""
 import runpy, sys
 sys.modules.update(dict.fromkeys(["torch", "naic", "onnx", "tyro"]))
@@ -313,7 +313,7 @@ def test_the_example_says_in_a_line_what_it_cannot_use(home: Home, tmp_path: Pat
     foreign = onnx.load(home.plain)
     del foreign.metadata_props[:]
     onnx.save(foreign, tmp_path / "foreign.onnx")
-    (tmp_path / "notes.txt").write_text("no picture")
+    (tmp_path / "notes.txt").write_text("no image")
     usage = "usage: python caption_onnx.py exported/model.onnx photo.jpg"
     model = str(home.plain)
     for words, told in (
@@ -338,7 +338,7 @@ def test_the_example_says_in_a_line_what_it_cannot_use(home: Home, tmp_path: Pat
 
 
 def answering(words: Any, confidences: Any, facts: dict[str, str]) -> bytes:
-    """A graph that says the same of all pictures: what a stranger may have made."""
+    """A graph that says the same of all images: what a stranger may have made."""
     outputs = {"words": np.asarray(words), "confidences": np.asarray(confidences)}
     nodes = [
         onnx.helper.make_node(
@@ -370,8 +370,8 @@ WORD, SURE = np.full((1, 2, 2), 5), np.full((1, 2, 2), 0.5, np.float32)
         (WORD.astype(np.float32), SURE, "does not answer with int64 words"),
         (WORD[0], SURE[0], "does not answer with int64 words"),
         (WORD, SURE[..., :1], "does not answer with int64 words"),
-        (np.repeat(WORD, 2, 0), np.repeat(SURE, 2, 0), "to 1 pictures"),
-        (WORD[:, :0], SURE[:, :0], "to 1 pictures"),
+        (np.repeat(WORD, 2, 0), np.repeat(SURE, 2, 0), "to 1 images"),
+        (WORD[:, :0], SURE[:, :0], "to 1 images"),
         (WORD * 0 + BOS, SURE, "says what is not among its"),
         (WORD * 1000, SURE, "says what is not among its"),
         (WORD, SURE * np.nan, "confidences that are not from 0 to 1"),
@@ -384,6 +384,6 @@ def test_the_answer_of_a_graph_is_not_trusted(
     facts = {one.key: one.value for one in onnx.load(home.plain).metadata_props}
     (tmp_path / "model.onnx").write_bytes(answering(words, confidences, facts))
     with pytest.raises(CheckpointError, match=why):
-        OnnxEngine(tmp_path / "model.onnx", CPU)(pictures(1))
+        OnnxEngine(tmp_path / "model.onnx", CPU)(images(1))
     (tmp_path / "model.onnx").write_bytes(answering(WORD, SURE, facts))
-    assert OnnxEngine(tmp_path / "model.onnx", CPU)(pictures(1)).words.tolist() == WORD.tolist()
+    assert OnnxEngine(tmp_path / "model.onnx", CPU)(images(1)).words.tolist() == WORD.tolist()

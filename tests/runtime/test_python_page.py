@@ -21,7 +21,9 @@ def test_its_examples_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """With a small model: the words of the shipped one change when it is trained again."""
-    monkeypatch.setattr(room, "SHIPPED", make_model(tmp_path / "model", eyes=NETWORK, says="cat"))
+    monkeypatch.setattr(
+        room, "SHIPPED", make_model(tmp_path / "model", backbone=NETWORK, says="cat")
+    )
     monkeypatch.chdir(tmp_path)
     Path("holiday").mkdir()
     shutil.copy(PHOTO, "photo.jpg")

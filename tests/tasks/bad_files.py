@@ -1,4 +1,4 @@
-"""A folder of pictures of which some are bad, each in one of ten ways."""
+"""A folder of images of which some are bad, each in one of ten ways."""
 
 import os
 import zlib
@@ -10,11 +10,11 @@ from PIL import Image
 
 
 def jpeg(number: int, pixels: int = 48) -> bytes:
-    """A small picture that is not quite like the next one."""
-    picture = Image.new("RGB", (pixels, pixels), (number % 256, number * 7 % 256, 128))
-    picture.putpixel((number % pixels, number // pixels % pixels), (255, 255, 255))
+    """A small image that is not quite like the next one."""
+    image = Image.new("RGB", (pixels, pixels), (number % 256, number * 7 % 256, 128))
+    image.putpixel((number % pixels, number // pixels % pixels), (255, 255, 255))
     buffer = BytesIO()
-    picture.save(buffer, "JPEG", quality=90)
+    image.save(buffer, "JPEG", quality=90)
     return buffer.getvalue()
 
 
@@ -54,7 +54,7 @@ WAYS: dict[str, Callable[[Path], object]] = {
 
 
 def make_folder(folder: Path, good: int, bad_of_each: int) -> dict[str, str]:
-    """`good` good pictures with bad ones among them; gives the bad names and what is wrong."""
+    """`good` good images with bad ones among them; gives the bad names and what is wrong."""
     folder.mkdir()
     count = good + bad_of_each * len(WAYS)
     names = [f"{number:05d}.jpg" for number in range(count)]

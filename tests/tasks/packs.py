@@ -1,4 +1,4 @@
-"""Models that nobody trained, with eyes or without, for packing."""
+"""Models that nobody trained, with a backbone or without, for packing."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from naic.models.folder import ModelSettings, write_model
 from naic.models.with_backbone import PATCH
 from naic.text.vocabulary import SPECIAL, Vocabulary
 
-EYES = "efficientnet-lite0"
+NETWORK = "efficientnet-lite0"
 VOCABULARY = Vocabulary((*SPECIAL, "a", "circle", "square"))
 CARD = "# A model\n\nIt knows two shapes.\n"
 
@@ -18,22 +18,20 @@ CARD = "# A model\n\nIt knows two shapes.\n"
 def make_model(
     folder: Path,
     *,
-    eyes: str = "",
-    backbone: str = EYES,
+    backbone: str = "",
+    source: str = NETWORK,
     digest: str = "",
     pixels: int | None = 64,
     seed: int = 0,
 ) -> Path:
-    """A folder of a parallel captioner; its eyes, if any, are as random as the rest."""
+    """A folder of a parallel captioner; its backbone, if any, is as random as the rest."""
     config = TransformerConfig(
-        width=32, heads=2, encoder_layers=1, decoder_layers=1, hidden=64, eyes=eyes
+        width=32, heads=2, encoder_layers=1, decoder_layers=1, hidden=64, backbone=backbone
     )
-    features = PATCH if eyes else 1280
+    features = PATCH if backbone else 1280
     torch.manual_seed(seed)
     model = CAPTIONERS["parallel"].build(config, features, len(VOCABULARY))
-    backbone = "pixels" if eyes else backbone
-    settings = ModelSettings(
-        "parallel", features, len(VOCABULARY), backbone, config, pixels, digest
-    )
+    source = "pixels" if backbone else source
+    settings = ModelSettings("parallel", features, len(VOCABULARY), source, config, pixels, digest)
     write_model(folder, model.state_dict(), settings, VOCABULARY, CARD)
     return folder

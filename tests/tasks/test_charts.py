@@ -1,4 +1,4 @@
-"""Charts are pictures of their numbers: parsed back, the numbers are there."""
+"""Charts are images of their numbers: parsed back, the numbers are there."""
 
 import math
 import xml.etree.ElementTree as ElementTree
@@ -121,7 +121,7 @@ def test_what_cannot_be_drawn_is_refused(draw: object, told: str) -> None:
 
 
 @given(st.lists(NUMBERS, min_size=1, max_size=8))
-def test_all_is_within_the_picture(values: list[float]) -> None:
+def test_all_is_within_the_image(values: list[float]) -> None:
     root = parse(scatter("S", "x", "y", [Dot("d", value, value) for value in values]))
     for circle in root.iter(f"{SVG}circle"):
         assert 0 <= float(circle.get("cx", "")) <= WIDTH

@@ -33,7 +33,7 @@ def options(home: Path, tmp_path: Path) -> DistilOptions:
 
 WRONG: list[tuple[dict[str, Any], type[NaicError], str]] = [
     ({"features": ()}, ConfigError, "one of the two is needed"),
-    ({"images": (Path("pictures"),)}, ConfigError, "one of the two is needed"),
+    ({"images": (Path("images"),)}, ConfigError, "one of the two is needed"),
     ({"beam": 0}, ConfigError, "--beam: 0 is not between 1 and 100"),
     ({"keep": 4}, ConfigError, "--keep: 4 of the 3 sentences"),
     ({"keep": 0}, ConfigError, "--keep: 0 of the 3 sentences"),
@@ -64,7 +64,7 @@ def test_a_student_is_no_teacher(options: DistilOptions, home: Path, tmp_path: P
     assert not options.out.exists()
 
 
-def test_features_of_other_eyes_by_the_same_name_are_refused(
+def test_features_of_other_backbone_by_the_same_name_are_refused(
     options: DistilOptions, home: Path, tmp_path: Path
 ) -> None:
     shutil.copytree(home / "store", tmp_path / "store")
@@ -120,8 +120,8 @@ def test_a_folder_of_something_else_is_left_alone(options: DistilOptions) -> Non
         run(replace(options, out=options.features[0]))
 
 
-def test_pictures_for_a_teacher_with_other_eyes_are_not_even_looked_at(tmp_path: Path) -> None:
-    """Its features came from trained eyes, which no package has."""
+def test_images_for_a_teacher_with_other_backbone_are_not_even_looked_at(tmp_path: Path) -> None:
+    """Its features came from trained backbone, which no package has."""
     (tmp_path / "photos").mkdir()
     Image.new("RGB", (40, 40)).save(tmp_path / "photos" / "a.png")
     model = make_model(tmp_path / "teacher", "causal", digest="0" * 64)

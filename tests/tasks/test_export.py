@@ -13,11 +13,11 @@ from naic.runtime.captioner import Captioner
 from naic.runtime.load import load_whole
 from naic.tasks.export import ExportOptions, Report, export_model
 from naic.text.vocabulary import Vocabulary
-from tests.tasks.packs import CARD, EYES, VOCABULARY, make_model
+from tests.tasks.packs import CARD, NETWORK, VOCABULARY, make_model
 
 
 def test_the_folder_has_all_that_it_takes(tmp_path: Path) -> None:
-    model, out = make_model(tmp_path / "model", eyes=EYES), tmp_path / "graph"
+    model, out = make_model(tmp_path / "model", backbone=NETWORK), tmp_path / "graph"
     options = ExportOptions(model, out=out, precision="int8")
     guess = export_model(replace(options, dry_run=True))
     assert not out.exists()
@@ -43,7 +43,7 @@ def test_the_folder_has_all_that_it_takes(tmp_path: Path) -> None:
 
 
 def test_the_card_says_how_it_was_exported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    model = make_model(tmp_path / "model", eyes=EYES)
+    model = make_model(tmp_path / "model", backbone=NETWORK)
     export_model(ExportOptions(model, out=tmp_path / "with a card"))
     card = (tmp_path / "with a card" / "README.md").read_text()
     command = f"naic export {model} --out '{tmp_path}/with a card' --precision float32"
@@ -60,7 +60,7 @@ def test_the_card_says_how_it_was_exported(tmp_path: Path, monkeypatch: pytest.M
 def test_what_cannot_be_is_refused_before_there_is_work(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    model = make_model(tmp_path / "model", eyes=EYES)
+    model = make_model(tmp_path / "model", backbone=NETWORK)
     with pytest.raises(ConfigError, match=r"--out: .* is there already"):
         export_model(ExportOptions(model, out=model))
     options = ExportOptions(tmp_path / "none", out=tmp_path / "graph")

@@ -14,7 +14,7 @@ from naic.backbones import load_backbone
 from naic.cli.main import main
 from naic.data.features import FeatureStore
 from naic.errors import ConfigError, StoreError, WriteError
-from naic.tasks.prepare import Prepared, PrepareOptions, Progress, prepare, survey
+from naic.tasks.prepare import Prepared, PrepareOptions, Progress, dry_run, prepare
 from tests.tasks.bad_files import WAYS, jpeg, make_folder
 
 SMALL = ("--backbone", "efficientnet-lite0", "--pixels", "32", "--device", "cpu")
@@ -112,7 +112,7 @@ def test_900_good_files_and_100_bad_ones(
     assert str(out / "errors.jsonl") in printed.err
 
 
-def test_a_bad_picture_moves_no_other(tmp_path: Path) -> None:
+def test_a_bad_image_moves_no_other(tmp_path: Path) -> None:
     """Features of the good files are the same with and without bad ones among them."""
     make_folder(tmp_path / "photos", good=30, bad_of_each=1)
     options = small(tmp_path / "a", reader="folder", source=str(tmp_path / "photos"), batch=16)
@@ -153,7 +153,7 @@ def test_a_dry_run_counts_and_writes_nothing(
     assert "1,000" in printed
     assert "images/s here" in printed
     assert not out.exists()
-    found = survey(small(out, 200))
+    found = dry_run(small(out, 200))
     assert found.gigabytes == pytest.approx(200 * 4 * 1280 * 2 / 1e9)
 
 
@@ -235,7 +235,7 @@ def test_a_config_file_fills_in_what_is_not_typed(tmp_path: Path) -> None:
     assert main([*joined, "--backbone", "efficientnet-lite0"]) == 0
 
 
-def test_a_picture_that_was_mended_can_be_tried_again(tmp_path: Path) -> None:
+def test_an_image_that_was_mended_can_be_tried_again(tmp_path: Path) -> None:
     make_folder(tmp_path / "photos", good=10, bad_of_each=1)
     options = small(tmp_path / "a", reader="folder", source=str(tmp_path / "photos"))
     assert len(run(options).errors) == 10
@@ -297,7 +297,7 @@ def test_the_gpu_gives_the_same_features(tmp_path: Path) -> None:
     assert difference < 0.05
 
 
-def test_mirrored_pictures_come_after_all_others(tmp_path: Path) -> None:
+def test_mirrored_images_come_after_all_others(tmp_path: Path) -> None:
     """As images of their own, of the splits asked for only, and truly turned round."""
     plain = run(small(tmp_path / "plain", 40, backbone="pixels"))
     done = run(small(tmp_path / "both", 40, backbone="pixels", mirror=("train",)))
@@ -311,9 +311,9 @@ def test_mirrored_pictures_come_after_all_others(tmp_path: Path) -> None:
         twin = twins[place]
         assert (twin.captions, twin.split) == (own[row].captions, "train")
         assert twin.facts is None  # what stood on the left stands on the right
-        picture = np.asarray(done.store[row]).reshape(2, 2, 32, 32, 3)  # two by two cells
+        image = np.asarray(done.store[row]).reshape(2, 2, 32, 32, 3)  # two by two cells
         mirrored = np.asarray(done.store[40 + place]).reshape(2, 2, 32, 32, 3)
-        assert np.abs(picture[:, ::-1, :, ::-1].astype(int) - mirrored).max() <= 1
+        assert np.abs(image[:, ::-1, :, ::-1].astype(int) - mirrored).max() <= 1
     assert done.reading.captions == 5 * (40 + len(chosen))
     assert done.store.index["mirrored"] == ["train"]
     with pytest.raises(StoreError, match="another"):

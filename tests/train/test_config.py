@@ -25,7 +25,7 @@ CONFIGS = sorted(
     not in ("prepare", "unlabelled", "pixels", "preset")  # read in tests/test_readme.py
 )
 STAGE_OF = {
-    "eyes": "teacher_xe",
+    "backbone": "teacher_xe",
     "teacher_first": "teacher_xe",
     "teacher_scst": "scst",
     "student_base": "student_xe",

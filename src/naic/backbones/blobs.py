@@ -1,6 +1,6 @@
-"""Regions of drawn pictures without a trained network: patches of even colour.
+"""Regions of drawn images without a trained network: patches of even colour.
 
-The paper describes an image by detected regions. For pictures such as those of `data/shapes` a
+The paper describes an image by detected regions. For images such as those of `data/shapes` a
 region needs no detector: it is a connected patch whose colour hardly changes. Photographs have few
 such patches, so this is not for them. Every sum is of whole numbers that float32 holds exactly,
 so that no feature depends on the order of summing, on the threads, or on the rest of the batch.
@@ -15,7 +15,7 @@ from torch import Tensor, nn
 VERSION = "naic blobs 1"  # other features need another version: stores are told apart by it
 DIGEST = hashlib.sha256(VERSION.encode()).hexdigest()
 REGIONS = 6  # the background and five more; a scene of shapes has at most three
-SIDE = 128  # pictures are reduced to this: the arms of a small cross are six pixels wide
+SIDE = 128  # images are reduced to this: the arms of a small cross are six pixels wide
 EVEN = 24  # colours of 0 to 255 that differ by less are one patch: grain and clouds reach 16
 LEAST = 12  # a patch with a smaller core is a speck
 REACH = 4  # how far a patch may lie from its core: tips are too thin to have one
@@ -25,10 +25,10 @@ STEPS = 6  # a colour, a place and an extent are also said by how near they are 
 
 
 class Blobs(nn.Module):
-    """Even patches of a picture, the largest first: in a drawn scene, that is the background.
+    """Even patches of an image, the largest first: in a drawn scene, that is the background.
 
     The features of a patch: whether there is one (1 or 0), its mean colour (3), centre (x, y),
-    extent (width, height), share of the picture, share of its own box that it fills, how far the
+    extent (width, height), share of the image, share of its own box that it fills, how far the
     others lie to its sides (4, see `_span`), how many others have its colour, colour, centre and
     extent once more in steps (42, see `_steps`), and its mask, cropped to the box and reduced to
     8x8 cells of -1 to 1. A slot without a patch is all zeros.
@@ -36,23 +36,23 @@ class Blobs(nn.Module):
 
     def forward(self, pixels: Tensor) -> Tensor:
         """uint8 (B, H, W, 3) -> (B, 6, 121)."""
-        picture = F.adaptive_avg_pool2d(pixels.permute(0, 3, 1, 2).float(), SIDE)  # (B, 3, S, S)
-        picture = picture.round().contiguous()
-        cores = _largest(_even(picture))  # (B, R, S, S)
+        image = F.adaptive_avg_pool2d(pixels.permute(0, 3, 1, 2).float(), SIDE)  # (B, 3, S, S)
+        image = image.round().contiguous()
+        cores = _largest(_even(image))  # (B, R, S, S)
         sizes = cores.sum((2, 3), dtype=torch.float32)[..., None].clamp(min=1)  # (B, R, 1)
-        flat = picture.flatten(2)  # (B, 3, S·S)
+        flat = image.flatten(2)  # (B, 3, S·S)
         colours = torch.bmm(cores.flatten(2).float(), flat.transpose(1, 2)) / sizes  # (B, R, 3)
         masks = _grown(cores, flat, colours.round())
         return _describe(masks, colours)
 
 
-def _even(picture: Tensor) -> Tensor:
+def _even(image: Tensor) -> Tensor:
     """(B, S, S) which pixels differ little from all their neighbours.
 
     Comparing neighbours by twos would not do: along a tilted edge the mixed pixels lead in small
     steps from one colour to the other.
     """
-    around = F.pad(picture, (1, 1, 1, 1), mode="replicate").to(torch.uint8)  # small and quick
+    around = F.pad(image, (1, 1, 1, 1), mode="replicate").to(torch.uint8)  # small and quick
     high = low = around
     for dim in (2, 3):
         parts = [high.narrow(dim, shift, SIDE) for shift in range(3)]
@@ -147,7 +147,7 @@ def _describe(masks: Tensor, colours: Tensor) -> Tensor:
         span * SPREAD,
         alike * SPREAD,
         _steps(plain + 0.5),
-        _steps(extent.clamp(max=0.5) * 2),  # only a background is wider than half of the picture
+        _steps(extent.clamp(max=0.5) * 2),  # only a background is wider than half of the image
         thumbs.flatten(2),
     )
     return torch.cat(parts, dim=2) * present[..., None]
@@ -178,7 +178,7 @@ def _span(centre: Tensor, others: Tensor) -> Tensor:
     """(B, R, 2) from each patch the least and the greatest way to the other ones; 0 without any.
 
     Captions say "left of" and "between". A model can find that out from the centres, but needs
-    far more scenes for it than for colours and shapes. A quarter of the picture is as good as more,
+    far more scenes for it than for colours and shapes. A quarter of the image is as good as more,
     so it counts as half and is the most.
     """
     ways = ((centre[:, None, :] - centre[:, :, None]) * 2).clamp(-SIDE / 2, SIDE / 2)

@@ -1,4 +1,4 @@
-"""EfficientNet-Lite0/1/2: the small convolutional network that looks at the picture.
+"""EfficientNet-Lite0/1/2: the small convolutional network that looks at the image.
 
 Written here rather than imported, so that the default install needs neither a model hub nor
 torchvision. It is for inference: the batch norms of the trained network are folded into the
@@ -6,9 +6,9 @@ convolutions when the weights are converted (`weights.py`), so every layer here 
 convolution with a bias, and ReLU6 where the original has it. There is no squeeze-and-excitation
 in the Lite family.
 
-The network looks at the picture upside down. It was trained with TensorFlow's "SAME" padding,
-which at stride 2 pads an even picture more on the right and bottom; the padding of PyTorch's
-convolutions amounts to more on the left and top. Turn the picture and every kernel by 180 degrees
+The network looks at the image upside down. It was trained with TensorFlow's "SAME" padding,
+which at stride 2 pads an even image more on the right and bottom; the padding of PyTorch's
+convolutions amounts to more on the left and top. Turn the image and every kernel by 180 degrees
 and the two are the same, so no layer has to pad by hand, which would take a seventh of the time.
 """
 
@@ -111,7 +111,7 @@ class Block(nn.Module):
 
 
 class EfficientNetLite(nn.Module):
-    """A picture in, a grid of feature vectors out: 8x8 of 1280 numbers at 256 pixels.
+    """An image in, a grid of feature vectors out: 8x8 of 1280 numbers at 256 pixels.
 
     It is made with labels only so that the weights can be checked against ImageNet's.
     """

@@ -1,4 +1,4 @@
-"""Many pictures through a backbone: decoding overlaps with the network, memory stays bounded."""
+"""Many images through a backbone: decoding overlaps with the network, memory stays bounded."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -14,9 +14,9 @@ from naic.errors import ImageError
 
 @dataclass(frozen=True, slots=True)
 class Extracted:
-    """What came of one batch of pictures."""
+    """What came of one batch of images."""
 
-    positions: list[int]  # which pictures the rows of `features` belong to
+    positions: list[int]  # which images the rows of `features` belong to
     features: Tensor  # (len(positions), R, F), on the backbone's device
     errors: list[tuple[int, ImageError]]
 
@@ -26,7 +26,7 @@ def extract(
 ) -> Iterator[Extracted]:
     """Features of `images`, a batch at a time, in order.
 
-    Which pictures make a batch does not depend on timing, and so the numbers that come out do not
+    Which images make a batch does not depend on timing, and so the numbers that come out do not
     either. `workers` is the number of decoders; 0 means one for each core.
     """
     # A network on a CPU leaves little to decode with: threads do, and spare it the pipes.

@@ -25,7 +25,7 @@ class Backbone:
     name: str
     module: nn.Module
     digest: str  # SHA-256 of the weights, or of a version: other weights make other features
-    pixels: int  # pictures are squashed to this many pixels a side
+    pixels: int  # images are squashed to this many pixels a side
     regions: int
     dim: int
     device: torch.device
@@ -51,15 +51,15 @@ def load_backbone(
     """A backbone by name: `efficientnet-lite0`, `-lite1`, `-lite2`, `timm:NAME`, `blobs`, `pixels`.
 
     With `+colours` after the name each cell's features end in its colours. `blobs` is for drawn
-    pictures only: their even patches, and no weights. `pixels` leaves the seeing to the model.
+    images only: their even patches, and no weights. `pixels` leaves the seeing to the model.
 
     On a CPU this also tells the C library to keep freed memory (`cpu.py` says why).
 
     Args:
         name: which network.
-        pixels: pictures are squashed to this many pixels a side; None takes the network's own.
+        pixels: images are squashed to this many pixels a side; None takes the network's own.
         weights: a safetensors file for a `timm:` model; for an `efficientnet-` one the folder of a
-            model that has such eyes. None takes the pretrained ones.
+            model that has such a backbone. None takes the pretrained ones.
         device: `auto` (CUDA when there is one), `cpu`, `cuda`, `cuda:1`, ...
     """
     module: nn.Module
@@ -112,7 +112,7 @@ def choose_device(device: str) -> torch.device:
 
 
 def _measure(name: str, module: nn.Module, pixels: int, device: torch.device) -> tuple[int, int]:
-    """Regions and feature size, by trying: some networks accept one picture size only."""
+    """Regions and feature size, by trying: some networks accept one image size only."""
     blank = torch.zeros(1, pixels, pixels, 3, dtype=torch.uint8, device=device)
     try:
         with torch.inference_mode():

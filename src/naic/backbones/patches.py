@@ -1,6 +1,6 @@
-"""No network at all: a picture's pixels as they are, cell by cell (`--backbone pixels`).
+"""No network at all: an image's pixels as they are, cell by cell (`--backbone pixels`).
 
-A store of pixels is for a model that has eyes of its own and learns to see (`captioners.seeing`).
+A store of pixels is for a model whose own backbone learns to see (`models.with_backbone`).
 The cells are those of an EfficientNet's grid, so the store has the shape of one of features.
 """
 
@@ -18,7 +18,7 @@ DIGEST = hashlib.sha256(VERSION.encode()).hexdigest()
 
 
 class Patches(nn.Module):
-    """Pictures cut into cells of 32 x 32 pixels, row by row."""
+    """Images cut into cells of 32 x 32 pixels, row by row."""
 
     def forward(self, pixels: Tensor) -> Tensor:
         """uint8 (B, P, P, 3) -> uint8 (B, (P/32)², 3072)."""
@@ -31,7 +31,7 @@ class Patches(nn.Module):
 
 
 def put_together(patches: Tensor) -> Tensor:
-    """uint8 (B, R, 3072) -> uint8 (B, P, P, 3): the picture again."""
+    """uint8 (B, R, 3072) -> uint8 (B, P, P, 3): the image again."""
     count, regions = patches.shape[:2]
     side = math.isqrt(regions)
     cells = patches.reshape(count, side, side, CELL, CELL, COLOURS)  # (B, h, w, C, C, 3)
@@ -39,7 +39,7 @@ def put_together(patches: Tensor) -> Tensor:
 
 
 def vary(pixels: Tensor, least: float = 0.75) -> Tensor:
-    """Other pictures of the same things, by chance: mirrored or not, and a part of them enlarged.
+    """Other images of the same things, by chance: mirrored or not, and a part of them enlarged.
 
     uint8 (B, P, P, 3) -> float32 (B, P, P, 3). The part has from `least` to all of each side. Words
     for left and right are rare in captions of photos, so that mirrors do more good than harm.
@@ -56,6 +56,6 @@ def vary(pixels: Tensor, least: float = 0.75) -> Tensor:
         [count, COLOURS, *pixels.shape[1:3]],
         align_corners=False,
     )
-    pictures = pixels.permute(0, 3, 1, 2).float()  # (B, 3, P, P)
-    varied = F.grid_sample(pictures, places, padding_mode="border", align_corners=False)
+    images = pixels.permute(0, 3, 1, 2).float()  # (B, 3, P, P)
+    varied = F.grid_sample(images, places, padding_mode="border", align_corners=False)
     return varied.permute(0, 2, 3, 1)

@@ -40,7 +40,7 @@ class TimmGrid(nn.Module):
 
 
 def load_timm(name: str, weights: Path | None) -> tuple[TimmGrid, str, int]:
-    """A timm model as (module, SHA-256 of its weights, the picture size it was made for)."""
+    """A timm model as (module, SHA-256 of its weights, the image size it was made for)."""
     timm = _import_timm()
     what = f"timm:{name}"
     if not timm.is_model(name.split(".")[0]):

@@ -14,13 +14,13 @@ from naic.cli.screen import Update, progress
 from naic.data.folders import printable
 from naic.data.records import Problem
 from naic.errors import WriteError
-from naic.tasks.caption.run import Captioned, CaptionOptions, Hearers, caption
+from naic.tasks.caption.run import Callbacks, Captioned, CaptionOptions, caption
 
-HELP = """Say what is in pictures, with the model inside naic or one of your own.
+HELP = """Say what is in images, with the model inside naic or one of your own.
 
-Captions come in the order of the names given, folders sorted. A picture that cannot be opened is
+Captions come in the order of the names given, folders sorted. An image that cannot be opened is
 named on standard error, and the others are captioned. A run with --out or --format txt that was cut
-off goes on when the same command is given again. Exit code 3 means: done, but some pictures could
+off goes on when the same command is given again. Exit code 3 means: done, but some images could
 not be used; 1: none could."""
 
 
@@ -32,8 +32,8 @@ def run(arguments: Sequence[str]) -> int:
     printed = _printer(sys.stdout)  # before a bar begins: it would catch what is printed
     try:
         with _progress(options) as update:
-            hearers = Hearers(printed, _tell, lambda p: update(p.done, p.total, p.bad))
-            done = caption(options, hearers, listed=_standard_input)
+            callbacks = Callbacks(printed, _tell, lambda p: update(p.done, p.total, p.bad))
+            done = caption(options, callbacks, listed=_standard_input)
     except KeyboardInterrupt:
         print(f"\nnaic caption: stopped.{_goes_on(options)}", file=sys.stderr)
         return INTERRUPTED
@@ -91,10 +91,10 @@ def _goes_on(options: CaptionOptions) -> str:
 
 
 def _summary(done: Captioned, options: CaptionOptions) -> str:
-    where = f"in {printable(str(options.out))}" if options.out else "beside their pictures"
+    where = f"in {printable(str(options.out))}" if options.out else "beside their images"
     resumed = f", {done.resumed:,} of them from before" if done.resumed else ""
     kept = f"; {done.kept:,} were there already" if done.kept else ""
-    beside = "with a picture beside it" if done.passed_over == 1 else "with pictures beside them"
+    beside = "with an image beside it" if done.passed_over == 1 else "with images beside them"
     over = f"; {done.passed_over:,} passed over, {beside}" if done.passed_over else ""
     new = " new" if done.kept else ""
     bad = f"; {done.bad:,} could not be used" if done.bad else ""

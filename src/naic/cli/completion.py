@@ -27,7 +27,7 @@ Then open a new shell. Give the command again after an update of naic."""
 
 Kind = Literal["flag", "files", "folders", "models", "words", "text"]
 Shell = Literal["bash", "zsh", "fish"]
-_FOLDERS = ("DIR", "STORE", "MODEL_WITH_EYES", "TEACHER")
+_FOLDERS = ("DIR", "STORE", "MODEL_WITH_BACKBONE", "TEACHER")
 _MODELS = ("MODEL",)  # folders, and graphs of `naic export`
 _FILES = ("PATH", "FILE", "FILE.toml", "CONFIG", "SOURCE", "CAPTIONS", "RESULTS.json", "OTHER.json")
 _DEVICES = ("auto", "cpu", "cuda")

@@ -14,7 +14,7 @@ HELP = """Let a teacher caption images, so that a student can learn from what it
 
 The captions go into a store that `naic train` takes as data.pseudo. What people said of the images
 is not read. A run that was cut off goes on when the same command is given again. Exit code 3
-means: done, but some pictures could not be used."""
+means: done, but some images could not be used."""
 
 
 def run(arguments: Sequence[str]) -> int:

@@ -10,7 +10,7 @@ from naic.cli.main import FAILED
 
 HELP = """Say what is installed, what works, and what to do about the rest.
 
-The model inside naic is loaded and shown a drawn picture. Exit code 1 means that naic cannot
+The model inside naic is loaded and shown a drawn image. Exit code 1 means that naic cannot
 caption; what is merely missing, such as an extra, is no failure."""
 
 MARKS = {"works": "ok", "missing": "-", "attention": "!", "problem": "BAD"}
@@ -47,5 +47,5 @@ def _examine(*, json_lines: bool) -> int:
         rows = [asdict(finding) for finding in findings]
         print(json.dumps({"naic": __version__, "works": works, "findings": rows}, indent=1))
     else:
-        print("naic can caption pictures." if works else "naic cannot caption pictures.")
+        print("naic can caption images." if works else "naic cannot caption images.")
     return 0 if works else FAILED

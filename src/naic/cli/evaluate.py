@@ -15,7 +15,7 @@ from naic.tasks.evaluate.options import EvaluateOptions, check_log
 from naic.tasks.evaluate.report import write_reports
 from naic.tasks.evaluate.run import Evaluation, evaluate
 from naic.tasks.evaluate.signature import signature_line
-from naic.tasks.evaluate.test_evaluations import log_look, names_test
+from naic.tasks.evaluate.test_evaluations import log_test_evaluation, names_test
 
 HELP = """Score captions against those of people, as the public COCO evaluation does.
 
@@ -42,7 +42,7 @@ def run(arguments: Sequence[str]) -> int:
     if names_test(options.split):
         check_log(options.log)
     evaluation = evaluate(options, _report)
-    log = log_look(evaluation, options)  # first: nobody shall see what is not in it
+    log = log_test_evaluation(evaluation, options)  # first: nobody shall see what is not in it
     try:
         code = _print(evaluation, options)
         if log is not None:

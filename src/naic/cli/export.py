@@ -8,8 +8,8 @@ from naic.tasks.export import GRAPH, ExportOptions, Report, export_model
 
 HELP = """Turn a model into one ONNX graph, for programs without PyTorch.
 
-The graph has all of the captioner in it, its eyes too: pixels in, words out. It runs wherever ONNX
-Runtime does, and `naic caption --model DIR` takes it as well."""
+The graph has all of the captioner in it, the backbone too: pixels in, words out. It runs wherever
+ONNX Runtime does, and `naic caption --model DIR` takes it as well."""
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -28,7 +28,7 @@ def run(arguments: Sequence[str]) -> int:
 
 def _print_report(report: Report) -> None:
     side = report.pixels
-    print(f"pictures: {side} x {side} pixels")
+    print(f"images: {side} x {side} pixels")
     print(f"words:    {report.agents} agents, {report.words:,} words")
     print(f"weights:  {report.weights:,}, {report.precision}")
     if report.bytes is not None:

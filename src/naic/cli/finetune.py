@@ -19,13 +19,13 @@ from naic.tasks.finetune.run import (
 
 HELP = """Teach the model inside naic, or one of your own, to speak like your captions.
 
-Its eyes stay as they are; what speaks is trained by cross-entropy, then by CMAL. Pictures of a
-split called val are held out to judge by; without such a split, one picture in ten is. DIR/best is
+Its backbone stays as it is; what speaks is trained by cross-entropy, then by CMAL. Images of a
+split called val are held out to judge by; without such a split, one image in ten is. DIR/best is
 the tuned model: naic caption --model DIR/best. A run that was cut off goes on when the same command
-is given again. Exit code 3 means: done, but some rows or pictures could not be used."""
+is given again. Exit code 3 means: done, but some rows or images could not be used."""
 
-WORSE = """naic finetune: of the pictures held out, the tuned model says less well what people said.
-It may still have learnt your manner: look at both in report.json. More pictures help, more captions
+WORSE = """naic finetune: of the images held out, the tuned model says less well what people said.
+It may still have learnt your manner: look at both in report.json. More images help, more captions
 of each, or a lower --learning-rate; each in another --out."""
 WORDS_SHOWN = 12
 EXAMPLES = 5
@@ -52,9 +52,9 @@ def _print_outlook(found: Outlook) -> int:
     plan = found.plan
     how = "as its splits say" if plan.own_split else "chosen by lot: it has no split called val"
     print(f"model:     {found.model}")
-    print(f"pictures:  {plan.learnt_from:,} to learn from, {plan.held_out:,} held out ({how})")
+    print(f"images:  {plan.learnt_from:,} to learn from, {plan.held_out:,} held out ({how})")
     if plan.left_out:
-        print(f"left out:  {plan.left_out:,} pictures without captions, or of other splits")
+        print(f"left out:  {plan.left_out:,} images without captions, or of other splits")
     _print_words(plan.new_words, plan.unknown)
     print(f"training:  {plan.epochs} epochs by XE, {plan.epochs} by CMAL; {found.steps:,} steps")
     print(f"disk:      {found.gigabytes:.1f} GB at most; {found.free_gigabytes:.0f} GB are free")
@@ -66,7 +66,7 @@ def _print_outlook(found: Outlook) -> int:
 
 
 def _print_finetuned(done: Finetuned, options: FinetuneOptions) -> int:
-    print(f"pictures:  {done.learnt_from:,} learnt from, {done.held_out:,} held out")
+    print(f"images:  {done.learnt_from:,} learnt from, {done.held_out:,} held out")
     _print_words(done.new_words, done.unknown)
     for example in done.examples[:: max(1, len(done.examples) // EXAMPLES)][:EXAMPLES]:
         print(f"{example.id}\n  before: {example.before}\n  after:  {example.after}")
@@ -91,6 +91,5 @@ def _print_words(new: Sequence[str], unknown: Sequence[str]) -> None:
 
 def _scores(score: Score) -> str:
     return (
-        f"CIDEr {100 * score.cider:.1f}, "
-        f"bad endings {score.bad_endings:.1%} on the pictures held out"
+        f"CIDEr {100 * score.cider:.1f}, bad endings {score.bad_endings:.1%} on the images held out"
     )

@@ -13,18 +13,18 @@ from naic.errors import ConfigError, NaicError
 
 # verb -> (module with a function `run(arguments) -> exit code`, what it does)
 VERBS = {
-    "caption": ("naic.cli.caption", "say what is in pictures"),
-    "prepare": ("naic.cli.prepare", "turn a dataset or a folder of pictures into features"),
+    "caption": ("naic.cli.caption", "say what is in images"),
+    "prepare": ("naic.cli.prepare", "turn a dataset or a folder of images into features"),
     "show": ("naic.cli.show", "say what is in a feature store"),
     "train": ("naic.cli.train", "train a captioner on a feature store"),
     "distil": ("naic.cli.distil", "let a teacher caption images for a student to learn from"),
     "reproduce": ("naic.cli.reproduce", "run the paper's ladder, from features to tables"),
     "evaluate": ("naic.cli.evaluate", "score captions against those of people"),
     "finetune": ("naic.cli.finetune", "teach the model inside naic your own captions"),
-    "pack": ("naic.cli.pack", "make a trained model small, with eyes of its own"),
+    "pack": ("naic.cli.pack", "make a trained model small, with a backbone of its own"),
     "export": ("naic.cli.export", "turn a model into one ONNX graph"),
     "benchmark": ("naic.cli.benchmark", "time captions against models that write word by word"),
-    "shapes": ("naic.cli.shapes", "draw the embedded dataset as pictures with captions"),
+    "shapes": ("naic.cli.shapes", "draw the embedded dataset as images with captions"),
     "doctor": ("naic.cli.doctor", "say what is installed, what works, and what to do"),
     "completion": ("naic.cli.completion", "print a script that completes commands in a shell"),
 }

@@ -6,10 +6,10 @@ import tyro
 
 from naic.tasks.pack import Packed, PackOptions, pack_model
 
-HELP = """Make a trained model small, and give it eyes, so that it can be shipped.
+HELP = """Make a trained model small, and give it a backbone, so that it can be shipped.
 
 A model that learnt from features gets the backbone that made them; then every weight is kept in a
-few bits. The packed model takes pictures and is loaded like any other. Keep MODEL: what is packed
+few bits. The packed model takes images and is loaded like any other. Keep MODEL: what is packed
 cannot be packed anew with more bits, and is not what to train on."""
 
 
@@ -32,5 +32,5 @@ def _print_packed(done: Packed) -> None:
             f"{part.name + ':':<9} {part.weights:>11,} weights in {part.bytes:>11,} bytes, "
             f"off by {part.error:.2%}"
         )
-    print(f"eyes are: {done.eyes}")
+    print(f"backbone: {done.backbone}")
     print(f"size:     {done.bytes:,} bytes in all; the weights took {done.plain_bytes:,}")

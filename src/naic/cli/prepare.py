@@ -13,12 +13,12 @@ from naic.cli.screen import print_problems, progress
 from naic.config import read_toml, structure
 from naic.data.readers import Reading
 from naic.errors import ConfigError
-from naic.tasks.prepare import Prepared, PrepareOptions, Survey, prepare, survey
+from naic.tasks.prepare import DryRun, Prepared, PrepareOptions, dry_run, prepare
 
-HELP = """Turn a dataset or a folder of pictures into a feature store.
+HELP = """Turn a dataset or a folder of images into a feature store.
 
 A run that was cut off goes on when the same command is given again. Exit code 3 means: done, but
-some rows or pictures could not be used; errors.jsonl in the store names each of them.
+some rows or images could not be used; errors.jsonl in the store names each of them.
 `--config FILE.toml` gives any of the settings below in a file; the command line wins over it."""
 
 
@@ -26,7 +26,7 @@ def run(arguments: Sequence[str]) -> int:
     """Parse, work, report."""
     options = _parse(list(arguments))
     if options.dry_run:
-        return _print_survey(survey(options))
+        return _print_dry_run(dry_run(options))
     with progress("features") as update:
         prepared = prepare(options, lambda p: update(p.done, p.total, p.bad))
     return _print_prepared(prepared)
@@ -73,10 +73,10 @@ def _print_reading(reading: Reading) -> None:
         kinds = ", ".join(
             f"{n:,} {suffix or 'without suffix'}" for suffix, n in reading.ignored.most_common()
         )
-        print(f"ignored:  files that are no pictures: {kinds}")
+        print(f"ignored:  files that are no images: {kinds}")
 
 
-def _print_survey(found: Survey) -> int:
+def _print_dry_run(found: DryRun) -> int:
     _print_reading(found.reading)
     free = "" if found.free_gigabytes is None else f" ({found.free_gigabytes:.0f} GB are free)"
     print(f"features: {found.gigabytes:.3g} GB{free}")
@@ -101,7 +101,7 @@ def _print_prepared(done: Prepared) -> int:
     print(f"store:    {done.store.folder}")
     if done.errors:
         print_problems(done.errors, str(done.store.folder / "errors.jsonl"))
-        print("Pictures that you mend are tried again with --retry-bad.", file=sys.stderr)
+        print("Images that you mend are tried again with --retry-bad.", file=sys.stderr)
     if not len(done.store):
         print("naic prepare: not one image could be used.", file=sys.stderr)
         return FAILED

@@ -1,4 +1,4 @@
-"""`naic shapes DIR`: the embedded dataset as picture files with captions."""
+"""`naic shapes DIR`: the embedded dataset as image files with captions."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -7,8 +7,8 @@ import tyro
 
 HELP = """Draw the embedded dataset: scenes of coloured shapes, five captions each.
 
-DIR gets the pictures, captions.jsonl (which `naic prepare table DIR/captions.jsonl` reads),
-facts.jsonl (what is truly in each picture) and contact-sheet.png."""
+DIR gets the images, captions.jsonl (which `naic prepare table DIR/captions.jsonl` reads),
+facts.jsonl (what is truly in each image) and contact-sheet.png."""
 
 
 def run(arguments: Sequence[str]) -> int:

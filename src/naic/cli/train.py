@@ -72,9 +72,9 @@ def _train(request: Request, command: str) -> int:
 
     settings = read_settings(request.config, request.overrides)
     if request.dry_run:
-        from naic.train.dry_run import survey
+        from naic.train.dry_run import dry_run
 
-        for name, what in survey(settings, request.nproc, resume=request.resume):
+        for name, what in dry_run(settings, request.nproc, resume=request.resume):
             print(f"{name + ':':<12} {what}")
         print("Nothing was written (--dry-run).")
         return 0

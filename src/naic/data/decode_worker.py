@@ -1,4 +1,4 @@
-"""A process that does nothing but decode pictures; `decoding.py` starts it and talks to it.
+"""A process that does nothing but decode images; `decoding.py` starts it and talks to it.
 
 Started as `python -m naic.data.decode_worker`. It reads tasks from standard input, writes answers
 to standard output, and ends when its input ends: however the parent dies, no orphan stays.
@@ -34,17 +34,17 @@ def _answer(task: bytes, answers: BinaryIO) -> None:
     # Only the parent, which is ourselves, writes to this pipe.
     image, pixels = pickle.loads(task)  # noqa: S301
     try:
-        picture = square_pixels(image.load(at_least=pixels), pixels)
+        square = square_pixels(image.load(at_least=pixels), pixels)
     except (ImageError, MemoryError) as error:
         message = pickle.dumps(error if isinstance(error, ImageError) else no_memory(image.name))
         answers.write(len(message).to_bytes(LENGTH_BYTES, "little") + message)
     else:
         answers.write(bytes(LENGTH_BYTES))
-        answers.write(picture.data)
+        answers.write(square.data)
 
 
 def no_memory(name: str) -> ImageError:
-    """A picture that does not fit into memory is a bad one, not the end of the run."""
+    """An image that does not fit into memory is a bad one, not the end of the run."""
     return ImageError(name, "there is too little memory to decode it", "Scale it down first.")
 
 

@@ -1,6 +1,6 @@
-"""Pictures decoded in parallel, into memory that the caller provides.
+"""Images decoded in parallel, into memory that the caller provides.
 
-In processes where there is much to do, because half of the work of opening a picture is Python:
+In processes where there is much to do, because half of the work of opening an image is Python:
 sixteen threads decode no faster than three. A process also keeps a crash to itself: a file that
 brings the decoder down is an error like any other, and the run goes on. Each process is led by a
 thread here, which reads the pixels from a pipe straight into their place.
@@ -31,23 +31,23 @@ from naic.errors import BackboneError, ImageError
 from naic.images import square_pixels
 
 Pixels = npt.NDArray[np.uint8]
-PIPE_BYTES = 1 << 20  # a whole picture of 512 pixels fits, so a worker need not wait for its reader
-ENOUGH_FOR_PROCESSES = 64  # pictures; below that, starting a process takes longer than it saves
-BATCHES_AHEAD = 3  # decoded pictures waiting for the network: enough to ride out a slow file
+PIPE_BYTES = 1 << 20  # a whole image of 512 pixels fits, so a worker need not wait for its reader
+ENOUGH_FOR_PROCESSES = 64  # images; below that, starting a process takes longer than it saves
+BATCHES_AHEAD = 3  # decoded images waiting for the network: enough to ride out a slow file
 
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """What came of one batch of pictures."""
+    """What came of one batch of images."""
 
-    positions: list[int]  # which pictures these are the pixels of
+    positions: list[int]  # which images these are the pixels of
     pixels: Pixels  # (len(positions), P, P, 3)
     errors: list[tuple[int, ImageError]]
 
 
 @dataclass(frozen=True, slots=True)
 class _Batch:
-    """Pictures on their way: `pixels` is filled in while the futures come true."""
+    """Images on their way: `pixels` is filled in while the futures come true."""
 
     first: int
     pixels: Pixels  # (b, P, P, 3)
@@ -62,17 +62,17 @@ def decode_batches(
     processes: bool,
     workers: int = 0,
 ) -> Iterator[Decoded]:
-    """Pictures squashed to `pixels` a side, a batch at a time, in order, some batches ahead.
+    """Images squashed to `pixels` a side, a batch at a time, in order, some batches ahead.
 
-    A picture that cannot be read becomes an error of its batch and does not move the others:
-    batch b is made of pictures b·batch to (b+1)·batch-1. Images are taken as they are needed, so
+    An image that cannot be read becomes an error of its batch and does not move the others:
+    batch b is made of images b·batch to (b+1)·batch-1. Images are taken as they are needed, so
     that there may be millions of them.
 
     Args:
         images: any number of them.
         pixels: a side.
         batch: how many at once.
-        processes: use processes if the pictures are many.
+        processes: use processes if the images are many.
         workers: the number of decoders; 0 means one for each core.
     """
     coming = iter(images)

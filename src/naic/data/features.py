@@ -9,8 +9,8 @@ A store is a folder:
     index.json                 written last: a store without it is not finished
 
 Images may have different numbers of regions (ragged), so a shard lays all regions end to end and
-`ends[i]` says where image i stops. Features are float16; pixels, which a model with eyes of its own
-looks at, are uint8.
+`ends[i]` says where image i stops. Features are float16; pixels, for a model with a backbone
+inside, are uint8.
 """
 
 import json

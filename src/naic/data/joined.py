@@ -10,8 +10,8 @@ from naic.data.features import Features, FeatureStore, StoredRecord
 from naic.errors import StoreError
 
 
-def eyes(index: Mapping[str, Any]) -> dict[str, Any]:
-    """What must agree for features to mean the same: the network, its weights, the picture size."""
+def backbone(index: Mapping[str, Any]) -> dict[str, Any]:
+    """What must agree for features to mean the same: the network, its weights, the image size."""
     return {name: index.get(name) for name in ("backbone", "weights", "pixels")}
 
 
@@ -22,7 +22,7 @@ class JoinedStore:
         self.stores = tuple(stores)
         first = self.stores[0]
         for store in self.stores[1:]:
-            if store.dim != first.dim or eyes(store.index) != eyes(first.index):
+            if store.dim != first.dim or backbone(store.index) != backbone(first.index):
                 raise StoreError(
                     str(store.folder),
                     f"its features are not like those of {first.folder}: {_seen(store)}, "
@@ -54,7 +54,7 @@ class JoinedStore:
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """What the numbers are: the first one's, since the same eyes give the same kind."""
+        """What the numbers are: the first one's, since the same backbone gives the same kind."""
         return self.stores[0].dtype
 
     @property
@@ -72,6 +72,6 @@ AnyStore = FeatureStore | JoinedStore
 
 
 def _seen(store: FeatureStore) -> str:
-    seen = eyes(store.index)
+    seen = backbone(store.index)
     weights = str(seen["weights"])[:12]
     return f"{store.dim} numbers from {seen['backbone']} ({weights}) at {seen['pixels']} pixels"

@@ -19,7 +19,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from naic.data.joined import AnyStore, eyes
+from naic.data.joined import AnyStore, backbone
 from naic.errors import ConfigError, StoreError
 from naic.text import Vocabulary
 
@@ -135,7 +135,7 @@ def look_up(
         rows[record.id] = row
     found: dict[int, Taught] = {}
     for source in pseudo:
-        _check_eyes(source, store)
+        _check_backbone(source, store)
         for id_, taught in source.taught.items():
             if id_ not in rows or id_ in twice:
                 where = "in two" if id_ in twice else "in none"
@@ -154,10 +154,10 @@ def look_up(
     return dict(sorted(found.items()))
 
 
-def _check_eyes(source: PseudoStore, store: AnyStore) -> None:
-    own = eyes(store.index)
+def _check_backbone(source: PseudoStore, store: AnyStore) -> None:
+    own = backbone(store.index)
     for features in source.index["features"]:
-        different = [name for name, value in eyes(features).items() if value != own[name]]
+        different = [name for name, value in backbone(features).items() if value != own[name]]
         if different:
             name = different[0]
             why = f"it was made from features of another backbone: {name} was {features[name]!r}"

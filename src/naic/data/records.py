@@ -18,7 +18,7 @@ class ImageSource(Protocol):
         ...
 
     def load(self, at_least: int | None = None) -> Image:
-        """The picture, upright and RGB; raises ImageError.
+        """The image, upright and RGB; raises ImageError.
 
         With `at_least` the caller promises to shrink the result to that many pixels a side, so
         a JPEG may be decoded at a lower resolution.
@@ -34,7 +34,7 @@ class Record:
     image: ImageSource
     captions: tuple[str, ...] = ()  # empty: an unlabelled image
     split: str = ""  # empty: the source names no split
-    facts: Mapping[str, object] | None = None  # what is truly in the picture, where it is known
+    facts: Mapping[str, object] | None = None  # what is truly in the image, where it is known
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
-"""Where pictures lie: files and members of tars, and the finder that looks them up by name.
+"""Where images lie: files and members of tars, and the finder that looks them up by name.
 
-One rule keeps a foreign annotation file harmless: a picture is only ever taken from beneath a
+One rule keeps a foreign annotation file harmless: an image is only ever taken from beneath a
 root the user named. Names with `..`, and absolute paths that lead elsewhere, are reduced to
 their base name and looked for inside the roots. Only a table, which people write themselves, is
 taken at its word.
@@ -24,7 +24,7 @@ from naic.images import MAX_BYTES, open_image
 
 @dataclass(frozen=True, slots=True)
 class FileImage:
-    """A picture in a file of its own."""
+    """An image in a file of its own."""
 
     path: Path
 
@@ -34,13 +34,13 @@ class FileImage:
         return printable(str(self.path))
 
     def load(self, at_least: int | None = None) -> Image:
-        """The picture, upright and RGB; raises ImageError."""
+        """The image, upright and RGB; raises ImageError."""
         return open_image(self.path, name=self.name, at_least=at_least)
 
 
 @dataclass(frozen=True, slots=True)
 class TarImage:
-    """A picture inside an uncompressed tar, read by its offset without unpacking anything."""
+    """An image inside an uncompressed tar, read by its offset without unpacking anything."""
 
     archive: Path
     member: str
@@ -53,13 +53,13 @@ class TarImage:
         return printable(f"{self.archive}:{self.member}")
 
     def load(self, at_least: int | None = None) -> Image:
-        """The picture, upright and RGB; raises ImageError.
+        """The image, upright and RGB; raises ImageError.
 
         Each call opens the archive anew: threads and processes share no file position.
         """
         if self.size > MAX_BYTES:
             why = f"it has {self.size:,} bytes, more than {MAX_BYTES:,}"
-            raise ImageError(self.name, why, "Check that it is a picture.")
+            raise ImageError(self.name, why, "Check that it is an image.")
         try:
             with self.archive.open("rb", buffering=0) as file:
                 data = os.pread(file.fileno(), self.size, self.offset)
@@ -67,24 +67,24 @@ class TarImage:
             why = f"the archive cannot be read ({error.strerror or error})"
             raise ImageError(self.name, why, "Check that the tar is still there.") from error
         if len(data) < self.size:
-            why = f"the archive ends after {len(data)} of the picture's {self.size} bytes"
+            why = f"the archive ends after {len(data)} of the image's {self.size} bytes"
             raise ImageError(self.name, why, "The tar changed or was cut; copy it again.")
         return open_image(data, name=self.name, at_least=at_least)
 
 
 @dataclass(frozen=True, slots=True)
 class Mirrored:
-    """Another picture, left and right exchanged."""
+    """Another image, left and right exchanged."""
 
     image: ImageSource
 
     @property
     def name(self) -> str:
-        """That of the picture, and what was done to it."""
+        """That of the image, and what was done to it."""
         return f"{self.image.name} (mirrored)"
 
     def load(self, at_least: int | None = None) -> Image:
-        """The picture, upright and RGB; raises ImageError."""
+        """The image, upright and RGB; raises ImageError."""
         return ImageOps.mirror(self.image.load(at_least))
 
 
@@ -153,9 +153,9 @@ class _TarRoot:
 
 
 class ImageFinder:
-    """Finds pictures by name under some roots: folders or uncompressed tars.
+    """Finds images by name under some roots: folders or uncompressed tars.
 
-    Tars are indexed at once, folders when first needed, each one time. A wrong picture is worse
+    Tars are indexed at once, folders when first needed, each one time. A wrong image is worse
     than none: a name that fits several is an error wherever they lie (roots have no precedence),
     and where the folder that a name speaks of exists, no namesake from elsewhere is taken.
     """
@@ -173,14 +173,14 @@ class ImageFinder:
         self._roots = [_open_root(root) for root in dict.fromkeys(self.roots)]
 
     def find(self, *candidates: str) -> FileImage | TarImage | None:
-        """The picture with one of these names, the likeliest name first.
+        """The image with one of these names, the likeliest name first.
 
         Each name is tried as a path relative to the roots (or to a root's parent, if it starts
         with the root's own name), then as a path from `last` and as a base name in any sub-folder:
         these are guesses, and if both find something it must be the same.
 
         Raises:
-            DataError: a name fits several different pictures.
+            DataError: a name fits several different images.
         """
         names = [*candidates, *(n.replace("\\", "/") for n in candidates if "\\" in n)]
         bases: dict[str, bool] = {}  # whether some name puts it into a folder that exists
@@ -194,7 +194,7 @@ class ImageFinder:
             if hits:
                 return _only(name, hits)
             if self._trusted is not None and parts:
-                # Absolute, as all others are: a picture named in two ways must be seen to be one.
+                # Absolute, as all others are: an image named in two ways must be seen to be one.
                 path = Path(os.path.abspath(self._trusted / name))  # noqa: PTH100
                 if _exists(path):
                     return FileImage(path)
@@ -257,7 +257,7 @@ def _exists(path: Path) -> bool:
 
 
 def _only(name: str, hits: Sequence[FileImage | TarImage]) -> FileImage | TarImage:
-    """The one picture among the hits; the same file reached by two ways counts once."""
+    """The one image among the hits; the same file reached by two ways counts once."""
     if len(hits) > 1:
         different = {
             hit.path.resolve()
@@ -266,7 +266,7 @@ def _only(name: str, hits: Sequence[FileImage | TarImage]) -> FileImage | TarIma
             for hit in hits
         }
         if len(different) > 1:
-            why = f"the name fits {len(different)} pictures, {hits[0].name} and {hits[1].name}"
-            hint = "Name the picture by a longer path, or only the folder it is in with --images."
+            why = f"the name fits {len(different)} images, {hits[0].name} and {hits[1].name}"
+            hint = "Name the image by a longer path, or only the folder it is in with --images."
             raise DataError(printable(name), why, hint)
     return hits[0]

@@ -1,4 +1,4 @@
-"""The table of contents of an uncompressed tar, so that its pictures are read in place."""
+"""The table of contents of an uncompressed tar, so that its images are read in place."""
 
 import posixpath
 import tarfile
@@ -40,7 +40,7 @@ def index_tar(path: Path) -> dict[str, TarMember]:
         _refuse_packed(path)
         with tarfile.open(path, "r:") as tar:
             while (info := tar.next()) is not None:
-                # Every header is kept otherwise: much memory for an archive of 118,000 pictures.
+                # Every header is kept otherwise: much memory for an archive of 118,000 images.
                 tar.members = []  # type: ignore[attr-defined]
                 key = _key(info.name)
                 if info.isreg() and not info.issparse():
@@ -69,7 +69,7 @@ def _refuse_packed(path: Path) -> None:
         head = file.read(6)
     for magic, kind in _PACKED.items():
         if head.startswith(magic):
-            why = f"it is compressed ({kind}), so pictures in it cannot be read in place"
+            why = f"it is compressed ({kind}), so images in it cannot be read in place"
             raise DataError(str(path), why, "Unpack it, and pass the folder or the plain tar.")
 
 

@@ -1,4 +1,4 @@
-"""One guarded way to open any file or bytes as an upright RGB picture.
+"""One guarded way to open any file or bytes as an upright RGB image.
 
 The rooms: `reading` gets bytes out of a path or a file object, `formats` tells from the bytes what
 they are, `containers` takes the metadata that can do harm out of the file, `converting` makes RGB

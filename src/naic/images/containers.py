@@ -1,7 +1,7 @@
-"""Taking a picture file apart before Pillow sees it, so that only pixels are left to go wrong.
+"""Taking an image file apart before Pillow sees it, so that only pixels are left to go wrong.
 
 Pillow parses metadata as it opens a file. Damaged EXIF or a text chunk that unpacks to gigabytes
-then kills a good picture or raises a Python warning, and warnings cannot be silenced in one thread
+then kills a good image or raises a Python warning, and warnings cannot be silenced in one thread
 alone. So the segments that no pixel depends on are dropped, and the two facts we need from them,
 the orientation and the colour profile, are read here by code that cannot fail.
 """
@@ -27,7 +27,7 @@ class DamagedError(Exception):
 
 
 class ForeignError(Exception):
-    """The container holds something that is not a picture we open."""
+    """The container holds something that is not an image we open."""
 
 
 def orientation_of(exif: bytes) -> int:
@@ -50,7 +50,7 @@ def orientation_of(exif: bytes) -> int:
 def clean_jpeg(data: bytes) -> Parts:
     """Keep the segments that decoding needs.
 
-    Dropping the multi-picture index makes an MPO file (3D, depth or motion photos of phones) the
+    Dropping the multi-image index makes an MPO file (3D, depth or motion photos of phones) the
     plain JPEG that it begins with.
     """
     kept = [b"\xff\xd8"]
@@ -80,7 +80,7 @@ def clean_jpeg(data: bytes) -> Parts:
         if not is_metadata or payload.startswith((b"JFIF", b"Adobe")):
             kept.append(data[at:end])
         at = end
-    # Pixel data hold these two bytes only as a marker; what follows the picture may be a video.
+    # Pixel data hold these two bytes only as a marker; what follows the image may be a video.
     if data.count(b"\xff\xda", at, data.find(b"\xff\xd9", at)) > _MAX_SCANS:
         raise DamagedError(f"more than {_MAX_SCANS} scans")
     kept.append(data[at:])
@@ -98,8 +98,8 @@ def _join_profile(pieces: list[bytes]) -> bytes | None:
 def clean_png(data: bytes) -> Parts:
     """Keep header, palette, transparency and pixels.
 
-    Text chunks go: picture generators store whole workflows there, beyond Pillow's limit. So do
-    the animation's chunks: what is left is its first or its default picture.
+    Text chunks go: image generators store whole workflows there, beyond Pillow's limit. So do
+    the animation's chunks: what is left is its first or its default image.
     """
     kept = [data[:8]]
     orientation = 1

@@ -23,7 +23,7 @@ _FLAGS = ImageCms.Flags.NOCACHE | ImageCms.Flags.BLACKPOINTCOMPENSATION
 
 
 def to_rgb(image: Image.Image, profile: bytes | None) -> Image.Image:
-    """The loaded picture in RGB and sRGB, transparent parts on white."""
+    """The loaded image in RGB and sRGB, transparent parts on white."""
     if image.mode == "CMYK":
         return _through_profile(image, profile) or image.convert("RGB")
     if image.mode == "LAB":
@@ -35,14 +35,14 @@ def to_rgb(image: Image.Image, profile: bytes | None) -> Image.Image:
 
 
 def upright(image: Image.Image, orientation: int) -> Image.Image:
-    """The picture turned as its EXIF orientation (1 to 8) asks."""
+    """The image turned as its EXIF orientation (1 to 8) asks."""
     return image if orientation == 1 else image.transpose(_TURNS[orientation])
 
 
 def square_pixels(image: Image.Image, size: int) -> npt.NDArray[np.uint8]:
-    """The RGB picture squashed to (size, size, 3), as the training images were: nothing is cropped.
+    """The RGB image squashed to (size, size, 3), as the training images were: nothing is cropped.
 
-    Bicubic, with antialiasing when it shrinks; a picture that has the size already is only copied.
+    Bicubic, with antialiasing when it shrinks; an image that has the size already is only copied.
     """
     if image.size != (size, size):
         image = image.resize((size, size), Image.Resampling.BICUBIC)
@@ -68,7 +68,7 @@ def _from_deep(image: Image.Image) -> Image.Image:
     values = np.asarray(image)
     floor, ceiling = _grey_range(values, image.mode)
     grey = np.empty(values.shape, np.uint8)
-    for top in range(0, len(values), 256):  # in bands: a large picture must not need 8 bytes a dot
+    for top in range(0, len(values), 256):  # in bands: a large image must not need 8 bytes a dot
         with np.errstate(invalid="ignore"):  # some bit patterns of NaN make the processor complain
             band = values[top : top + 256].astype(np.float64)
         np.nan_to_num(band, copy=False, nan=floor, posinf=ceiling, neginf=floor)
@@ -83,7 +83,7 @@ def _from_deep(image: Image.Image) -> Image.Image:
 def _grey_range(values: npt.NDArray[np.number], mode: str) -> tuple[float, float]:
     """Which values are black and white.
 
-    The first usual range that holds all values is taken for the picture's own. A picture that fits
+    The first usual range that holds all values is taken for the image's own. An image that fits
     none, with negative or very large numbers as of heights or counts, is stretched.
     """
     if mode.startswith("I;16"):
@@ -101,7 +101,7 @@ def _grey_range(values: npt.NDArray[np.number], mode: str) -> tuple[float, float
 
 
 def _through_profile(image: Image.Image, profile: bytes | None) -> Image.Image | None:
-    """The picture in sRGB, or None when its profile is missing, broken, of another mode or sRGB."""
+    """The image in sRGB, or None when its profile is missing, broken, of another mode or sRGB."""
     if not profile or len(profile) > MAX_PROFILE:
         return None
     transform = _transform(profile, image.mode)
@@ -110,7 +110,7 @@ def _through_profile(image: Image.Image, profile: bytes | None) -> Image.Image |
 
 @lru_cache(maxsize=16)
 def _transform(profile: bytes, mode: str) -> ImageCms.ImageCmsTransform | None:
-    """Pictures of one camera share one profile, and to build its transform costs milliseconds."""
+    """Images of one camera share one profile, and to build its transform costs milliseconds."""
     try:
         source = ImageCms.ImageCmsProfile(BytesIO(profile))
         if source.profile.xcolor_space.strip() != mode:
@@ -129,7 +129,7 @@ def _transform(profile: bytes, mode: str) -> ImageCms.ImageCmsTransform | None:
 
 
 def _changes_colours(transform: ImageCms.ImageCmsTransform) -> bool:
-    """False for the many profiles that are sRGB by another name: their pictures need no work."""
+    """False for the many profiles that are sRGB by another name: their images need no work."""
     steps = np.arange(0, 256, 51, dtype=np.uint8)
     colours = np.stack(np.meshgrid(steps, steps, steps), axis=-1).reshape(1, -1, 3)
     changed = np.asarray(transform.apply(Image.fromarray(colours))).astype(int)

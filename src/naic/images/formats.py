@@ -19,19 +19,19 @@ _REFUSED = """
     .raw .dng .cr2 .cr3 .crw .nef .nrw .arw .srf .sr2 .orf .rw2 .raf .pef .srw .x3f .3fr .iiq .mrw
 """
 IMAGE_SUFFIXES = frozenset(_OPENED.split() + (_AVIF.split() if HAS_AVIF else []))
-# Pictures that people do have and that we refuse with a word of advice. A folder reader reports
+# Images that people do have and that we refuse with a word of advice. A folder reader reports
 # them, rather than passing over them as it does over other files.
 UNSUPPORTED_SUFFIXES = frozenset(_REFUSED.split() + ([] if HAS_AVIF else _AVIF.split()))
 
 _CONVERT = "Convert it to JPEG or PNG."
 _EXPORT = "Export it as JPEG or PNG."
-_NOT_A_PICTURE = "Name a picture file, such as a JPEG or a PNG."
+_NOT_AN_IMAGE = "Name an image file, such as a JPEG or a PNG."
 _AGAIN = "Copy or download it again."
-_DOWNLOAD = "Download the picture itself; open the file in a text editor to see what was sent."
+_DOWNLOAD = "Download the image itself; open the file in a text editor to see what was sent."
 
 
 class Unsupported(NamedTuple):
-    """What the bytes seem to be instead of a picture we open, and what to do about it."""
+    """What the bytes seem to be instead of an image we open, and what to do about it."""
 
     kind: str
     hint: str
@@ -56,11 +56,11 @@ _FOREIGN: tuple[tuple[int, bytes, str, str], ...] = (
     (0, b"\0\0\x01\0", "a Windows icon", _CONVERT),
     (0, b"\0\0\x02\0", "a Windows cursor", _CONVERT),
     (0, b"icns", "a macOS icon", _CONVERT),
-    (0, b"\0\0\0\x0cjP  ", "a JPEG 2000 picture", _CONVERT),
-    (0, b"\xff\x4f\xff\x51", "a JPEG 2000 picture", _CONVERT),
-    (0, b"\0\0\0\x0cJXL ", "a JPEG XL picture", _CONVERT),
-    (0, b"\xff\x0a", "a JPEG XL picture", _CONVERT),
-    (0, b"II\xbc", "a JPEG XR picture", _CONVERT),
+    (0, b"\0\0\0\x0cjP  ", "a JPEG 2000 image", _CONVERT),
+    (0, b"\xff\x4f\xff\x51", "a JPEG 2000 image", _CONVERT),
+    (0, b"\0\0\0\x0cJXL ", "a JPEG XL image", _CONVERT),
+    (0, b"\xff\x0a", "a JPEG XL image", _CONVERT),
+    (0, b"II\xbc", "a JPEG XR image", _CONVERT),
     (0, b"IIRO", "a camera RAW file", _EXPORT),
     (0, b"IIRS", "a camera RAW file", _EXPORT),
     (0, b"MMOR", "a camera RAW file", _EXPORT),
@@ -70,12 +70,12 @@ _FOREIGN: tuple[tuple[int, bytes, str, str], ...] = (
     (0, b"\0MRM", "a camera RAW file", _EXPORT),
     (0, b"II\x1a\0\0\0HEAPCCDR", "a camera RAW file", _EXPORT),
     (8, b"CR\x02", "a camera RAW file", _EXPORT),
-    (0, b"v/1\x01", "an OpenEXR picture", _CONVERT),
-    (0, b"#?RADIANCE", "a Radiance HDR picture", _CONVERT),
+    (0, b"v/1\x01", "an OpenEXR image", _CONVERT),
+    (0, b"#?RADIANCE", "a Radiance HDR image", _CONVERT),
     (0, b"DDS ", "a DirectDraw texture", _CONVERT),
-    (0, b"qoif", "a QOI picture", _CONVERT),
-    (0, b"P7\n", "a PAM picture", _CONVERT),
-    (0, b"PF\n", "a colour PFM picture", _CONVERT),
+    (0, b"qoif", "a QOI image", _CONVERT),
+    (0, b"P7\n", "a PAM image", _CONVERT),
+    (0, b"PF\n", "a colour PFM image", _CONVERT),
     (0, b"\x8aMNG", "an MNG animation", _CONVERT),
     (0, b"AT&TFORM", "a DjVu document", _EXPORT),
     (0, b"\xd7\xcd\xc6\x9a", "a Windows metafile", _EXPORT),
@@ -96,14 +96,14 @@ _FOREIGN: tuple[tuple[int, bytes, str, str], ...] = (
     (0, b"\0\0\x01\xba", "an MPEG video", "Extract a frame as JPEG or PNG."),
     (0, b"\0\0\x01\xb3", "an MPEG video", "Extract a frame as JPEG or PNG."),
     (4, b"moov", "a QuickTime video", "Extract a frame as JPEG or PNG."),
-    (0, b"OggS", "an Ogg sound or video file", _NOT_A_PICTURE),
-    (0, b"ID3", "an MP3 sound file", _NOT_A_PICTURE),
-    (0, b"fLaC", "a FLAC sound file", _NOT_A_PICTURE),
+    (0, b"OggS", "an Ogg sound or video file", _NOT_AN_IMAGE),
+    (0, b"ID3", "an MP3 sound file", _NOT_AN_IMAGE),
+    (0, b"fLaC", "a FLAC sound file", _NOT_AN_IMAGE),
     (0, b"\x93NUMPY", "a NumPy array", "Save the array as PNG."),
-    (0, b"\x89HDF", "an HDF5 file", _NOT_A_PICTURE),
-    (0, b"SQLite format", "an SQLite database", _NOT_A_PICTURE),
-    (0, b"\x7fELF", "a program", _NOT_A_PICTURE),
-    (0, b"MZ", "a program", _NOT_A_PICTURE),
+    (0, b"\x89HDF", "an HDF5 file", _NOT_AN_IMAGE),
+    (0, b"SQLite format", "an SQLite database", _NOT_AN_IMAGE),
+    (0, b"\x7fELF", "a program", _NOT_AN_IMAGE),
+    (0, b"MZ", "a program", _NOT_AN_IMAGE),
 )
 _HEIF_BRANDS = {b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"mif1", b"msf1", b"mif2"}
 
@@ -134,9 +134,9 @@ def _sniff_iso_media(data: bytes) -> str | Unsupported:
     end = min(int.from_bytes(data[:4]), 256)
     brands = {data[8:12]} | {data[i : i + 4] for i in range(16, end, 4)}
     if brands & {b"avif", b"avis"}:
-        return "AVIF" if HAS_AVIF else Unsupported("an AVIF picture", _CONVERT)
+        return "AVIF" if HAS_AVIF else Unsupported("an AVIF image", _CONVERT)
     if brands & _HEIF_BRANDS:
-        return Unsupported("an HEIC picture", f"{_CONVERT} On the phone: Camera, Formats, JPEG.")
+        return Unsupported("an HEIC image", f"{_CONVERT} On the phone: Camera, Formats, JPEG.")
     if b"crx " in brands:
         return Unsupported("a camera RAW file", _EXPORT)
     return Unsupported("an MP4 or QuickTime video", "Extract a frame as JPEG or PNG.")
@@ -153,7 +153,7 @@ def _sniff_text(data: bytes) -> Unsupported:
     if b"<svg" in text:
         return Unsupported("an SVG drawing", _EXPORT)
     if text.startswith((b"<!doctype html", b"<html", b"<head", b"<body")) or b"<html" in text[:512]:
-        return Unsupported("a web page saved under a picture's name", _DOWNLOAD)
+        return Unsupported("a web page saved under an image's name", _DOWNLOAD)
     if text.startswith((b"<?xml", b"<error")):
         return Unsupported("an XML document, perhaps a server's error message", _DOWNLOAD)
     if text.startswith((b"{", b"[")) and _is_text(text):

@@ -1,4 +1,4 @@
-"""Opening a picture: sniff, clean, check the size, decode, convert, turn upright."""
+"""Opening an image: sniff, clean, check the size, decode, convert, turn upright."""
 
 from collections.abc import Callable
 from io import BytesIO
@@ -33,7 +33,7 @@ from naic.images.tiff import clean_tiff
 # The 108-megapixel photos of phones pass; decoded, this many pixels take 512 MB.
 MAX_PIXELS = 1 << 27
 
-# The decoders are called by name, not through Image.open, because that one answers a large picture
+# The decoders are called by name, not through Image.open, because that one answers a large image
 # with a Python warning, and a warning can be neither caught nor silenced in one thread alone.
 _DECODERS: dict[str, Callable[[BytesIO], ImageFile]] = {
     "JPEG": JpegImageFile,
@@ -70,7 +70,7 @@ def open_image(
     at_least: int | None = None,
     max_pixels: int = MAX_PIXELS,
 ) -> Image.Image:
-    """Open a picture upright, in RGB and in sRGB, wholly in memory.
+    """Open an image upright, in RGB and in sRGB, wholly in memory.
 
     Safe for files from strangers and from many threads at once: no global setting of Pillow or of
     Python's warnings is changed, and no other program is started.
@@ -78,15 +78,15 @@ def open_image(
     Args:
         source: a path, the bytes of a file, or a file object opened in binary mode.
         name: what to call it in a message, in place of its path.
-        at_least: the caller will shrink the picture to this many pixels a side, so a JPEG may be
+        at_least: the caller will shrink the image to this many pixels a side, so a JPEG may be
             decoded at 1/2, 1/4 or 1/8, as long as both sides keep that many pixels.
-        max_pixels: pictures with more pixels are refused before they are decoded.
+        max_pixels: images with more pixels are refused before they are decoded.
 
     Returns:
         The first frame, transparent parts on white.
 
     Raises:
-        ImageError: for every input that does not give a whole picture.
+        ImageError: for every input that does not give a whole image.
     """
     what = display_name(source, name)
     data = read_bytes(source, what)
@@ -123,11 +123,11 @@ def _decode(
         orientation = parts.orientation
         if format_name in {"WEBP", "AVIF"}:
             orientation = orientation_of(image.info.get("exif", b""))
-        picture = upright(to_rgb(image, profile), orientation)
-        if isinstance(picture, ImageFile):  # already RGB and upright: let go of the file's bytes
-            picture = picture.copy()
-        picture.info = {}
-        return picture
+        rgb = upright(to_rgb(image, profile), orientation)
+        if isinstance(rgb, ImageFile):  # already RGB and upright: let go of the file's bytes
+            rgb = image.copy()
+        rgb.info = {}
+        return rgb
 
 
 def _check_size(size: tuple[int, int], what: str, max_pixels: int) -> None:

@@ -10,16 +10,16 @@ from naic.errors import ImageError
 
 ImageInput: TypeAlias = str | os.PathLike[str] | bytes | bytearray | memoryview | BinaryIO
 
-# A picture within the pixel limit fits in this many bytes in every format we open, even as 16-bit
+# An image within the pixel limit fits in this many bytes in every format we open, even as 16-bit
 # RGBA without compression; what is larger is something else, and reading it would fill the memory.
 MAX_BYTES = 1 << 30
 
 _KINDS = (
-    (stat.S_ISDIR, "it is a folder", "Name the picture files in it, or use the folder reader."),
+    (stat.S_ISDIR, "it is a folder", "Name the image files in it, or use the folder reader."),
     (stat.S_ISFIFO, "it is a named pipe", "Save its content to a file first."),
-    (stat.S_ISSOCK, "it is a socket", "Name a picture file."),
-    (stat.S_ISCHR, "it is a device", "Name a picture file."),
-    (stat.S_ISBLK, "it is a device", "Name a picture file."),
+    (stat.S_ISSOCK, "it is a socket", "Name an image file."),
+    (stat.S_ISCHR, "it is a device", "Name an image file."),
+    (stat.S_ISBLK, "it is a device", "Name an image file."),
 )
 _REASONS = {
     errno.ENOENT: ("there is no such file", "Check the path."),
@@ -32,7 +32,7 @@ _REASONS = {
 
 
 def display_name(source: ImageInput, name: str | None) -> str:
-    """What to call the picture in a message; always printable, whatever bytes the path holds."""
+    """What to call the image in a message; always printable, whatever bytes the path holds."""
     if name is None:
         name = os.fsdecode(source) if isinstance(source, str | os.PathLike) else "image data"
     if name.isprintable():
@@ -88,14 +88,14 @@ def _check_regular(status: os.stat_result, what: str) -> None:
         for is_kind, why, hint in _KINDS:
             if is_kind(status.st_mode):
                 raise ImageError(what, why, hint)
-        raise ImageError(what, "it is not a regular file", "Name a picture file.")
+        raise ImageError(what, "it is not a regular file", "Name an image file.")
     if status.st_size > MAX_BYTES:
         raise _too_large(what)
 
 
 def _too_large(what: str) -> ImageError:
     why = f"it is larger than {MAX_BYTES >> 30} GiB"
-    return ImageError(what, why, "Scale the picture down, or save it as JPEG or PNG.")
+    return ImageError(what, why, "Scale the image down, or save it as JPEG or PNG.")
 
 
 def _reading_failed(source: ImageInput, what: str, error: OSError) -> ImageError:

@@ -62,27 +62,27 @@ def clean_tiff(data: bytes) -> Parts:
 
 def _check(numbers: dict[int, int]) -> None:
     if _DNG_VERSION in numbers or numbers.get(_SUBFILE_TYPE, 0) & 1:
-        raise ForeignError  # a RAW file: its first picture is only a thumbnail
+        raise ForeignError  # a RAW file: its first image is only a thumbnail
     if numbers.get(_SAMPLES, 1) > 6:  # Pillow would write to the log
         raise DamagedError(f"{numbers[_SAMPLES]} values per pixel")
-    # A tile is unpacked whole, however small the picture is that it belongs to.
+    # A tile is unpacked whole, however small the image is that it belongs to.
     tile = numbers.get(_TILE_WIDTH, 0) * numbers.get(_TILE_HEIGHT, 0)
     if tile > max(1 << 22, 4 * numbers.get(_WIDTH, 0) * numbers.get(_HEIGHT, 0)):
-        raise DamagedError("its tiles are far larger than the picture")
+        raise DamagedError("its tiles are far larger than the image")
 
 
 def _check_complete(numbers: dict[int, int], counts: dict[int, int]) -> None:
-    """Pillow leaves the part of a picture black for which the file lists no strip or tile."""
+    """Pillow leaves the part of an image black for which the file lists no strip or tile."""
     width, height = numbers.get(_WIDTH, 0), numbers.get(_HEIGHT, 0)
     across = numbers.get(_TILE_WIDTH, 0) if _TILE_OFFSETS in counts else width
     down = numbers.get(_TILE_HEIGHT if _TILE_OFFSETS in counts else _ROWS, height)
     if not (across and down):
-        raise DamagedError("a part of the picture has no size")
+        raise DamagedError("a part of the image has no size")
     needed = -(-width // across) * -(-height // down)
     if numbers.get(_PLANES, 1) == 2:
         needed *= numbers.get(_SAMPLES, 1)
     if counts.get(_TILE_OFFSETS, counts.get(_STRIP_OFFSETS, 0)) < needed:
-        raise DamagedError(f"cut short: the picture has {needed} parts, and not all are listed")
+        raise DamagedError(f"cut short: the image has {needed} parts, and not all are listed")
 
 
 class _Layout(NamedTuple):

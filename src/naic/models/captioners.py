@@ -60,7 +60,7 @@ def _build_parallel(config: TransformerConfig, features: int, words: int) -> Cap
 
 
 def _captioner(config: TransformerConfig) -> type[Captioner]:
-    return SeeingCaptioner if config.eyes else Captioner
+    return SeeingCaptioner if config.backbone else Captioner
 
 
 def _caption_causal(

@@ -21,10 +21,10 @@ class TransformerConfig:
         length: Words of a caption at most, its period counted; also the number of agents.
         grid: The regions are a square grid in reading order, and the encoder is told each one's
             row and column. Not in the paper, whose regions come in no order.
-        eyes: The backbone inside the model, such as efficientnet-lite2: it takes pixels, and learns
-            to see with the rest. Empty: it takes the features of a backbone that stays as it is.
+        backbone: The backbone inside the model, such as efficientnet-lite2: the model takes pixels, and
+            the backbone learns with the rest. Empty: it takes the features of a backbone that stays as it is.
         seen: Share of an image's regions that are seen while training, others each time: an image
-            is then harder to learn by heart. For images that all have the same number of them.
+            is then harder to overfit. For images that all have the same number of them.
     """
 
     width: int = 512
@@ -35,7 +35,7 @@ class TransformerConfig:
     dropout: float = 0.1
     length: int = 16
     grid: bool = False
-    eyes: str = ""
+    backbone: str = ""
     seen: float = 1.0
 
     def __post_init__(self) -> None:

@@ -23,6 +23,7 @@ from safetensors.torch import load
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
+from naic.backbones.weights import current_name
 from naic.config import read_toml, structure, to_toml
 from naic.errors import CheckpointError, ConfigError
 from naic.files import whole_folder
@@ -32,6 +33,7 @@ from naic.text.vocabulary import Vocabulary
 
 WEIGHTS, CONFIG, VOCABULARY, CARD = "model.safetensors", "config.toml", "vocab.json", "README.md"
 NAMES_SHOWN = 3
+_OLD_KEYS: dict[str, str] = {"eyes": "backbone"}  # of [model], as models that are older have it
 _KINDS = {
     torch.float64: "F64",
     torch.float32: "F32",
@@ -65,8 +67,8 @@ class ModelSettings:
         words: V, how many words the model can say.
         backbone: what the features came from, in words.
         model: the family's own settings: a dataclass of the type that the family names.
-        pixels: the pictures' size a side when the features were made; None: not known.
-        digest: SHA-256 of the backbone's weights; empty: not known, or the model has its own eyes.
+        pixels: the images' size a side when the features were made; None: not known.
+        digest: SHA-256 of the backbone's weights; empty: not known, or it is inside the model.
     """
 
     captioner: str
@@ -176,9 +178,11 @@ def read_weights(path: Path, written: Written | None = None) -> dict[str, Tensor
     if written is not None:
         check_bytes(path, data, written)
     try:
-        return dict(sorted(load(data).items()))  # the library's order is a matter of chance
+        tensors = load(data)
     except (SafetensorError, KeyError, ValueError, RuntimeError, AssertionError) as error:
         raise _refuse(path, f"is no whole safetensors file ({error})") from error
+    # Sorted: the library's order is a matter of chance.
+    return dict(sorted((current_name(name), tensor) for name, tensor in tensors.items()))
 
 
 def check_bytes(path: Path, data: bytes, written: Written) -> None:
@@ -251,7 +255,8 @@ def _read_settings(path: Path, captioners: Mapping[str, Family]) -> tuple[ModelS
             raise CheckpointError(str(path), why, hint)
         if not isinstance(settings.model, dict):
             raise CheckpointError(str(path), "model is no table", "Use the file as it was saved.")
-        model = structure(settings.model, family.config, f"{path}.model")
+        table = {_OLD_KEYS.get(str(k), str(k)): value for k, value in settings.model.items()}
+        model = structure(table, family.config, f"{path}.model")
     except ConfigError as error:
         raise CheckpointError(error.what, error.why, error.hint) from error
     return replace(settings, model=model), family

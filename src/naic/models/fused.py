@@ -1,6 +1,6 @@
 """One kernel for what stands around a matrix product: norm before it, ReLU and sum after it.
 
-With one picture a layer's products are so small that a GPU takes as long to start a kernel as to
+With one image a layer's products are so small that a GPU takes as long to start a kernel as to
 run it, and a third of a caption's time went into the small steps between the products. Written in
 Triton, which comes with PyTorch for CUDA. Imported only where it is used: elsewhere it is missing.
 """

@@ -35,22 +35,22 @@ class PackRule:
     """How many bits a weight gets.
 
     Attributes:
-        bits: of the layers between the eyes and the words.
+        bits: of the layers between the backbone and the words.
         output_bits: of what stands for words: the output layer, and a causal model's embedding.
-        eyes_bits: of the backbone inside a model.
-        group: the most inputs that share a scale; in the eyes all of an output channel's do.
+        backbone_bits: of the backbone inside a model.
+        group: the most inputs that share a scale; in the backbone all of an output channel's do.
     """
 
     bits: int = 5
     output_bits: int = 6
-    eyes_bits: int = 10
+    backbone_bits: int = 10
     group: int = 64
 
     def __post_init__(self) -> None:
         for name, value in (
             ("bits", self.bits),
             ("output_bits", self.output_bits),
-            ("eyes_bits", self.eyes_bits),
+            ("backbone_bits", self.backbone_bits),
         ):
             if not FEWEST_BITS <= value <= MOST_BITS:
                 why = f"{value} is not from {FEWEST_BITS} to {MOST_BITS}"
@@ -63,8 +63,8 @@ class PackRule:
         if weight.dim() < 2 or not weight.is_floating_point() or not weight.numel():
             return None
         inputs = prod(weight.shape[1:])
-        if name.startswith("eyes."):
-            return self.eyes_bits, inputs
+        if name.startswith("backbone."):
+            return self.backbone_bits, inputs
         words = name in ("decoder.output.weight", "decoder.embedding.weight")
         return (self.output_bits if words else self.bits), largest_divisor(inputs, self.group)
 

@@ -1,7 +1,7 @@
-"""A captioner with eyes: pixels in, words out, and the backbone learns with the rest.
+"""A captioner with a backbone: pixels in, words out, and the backbone learns with the rest.
 
 The paper's features come from a network that stays as it is. Ours was trained to name one object in
-a picture; trained on with the captions, it learns to see what people speak of.
+an image; trained on with the captions, it learns to see what people speak of.
 """
 
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from torch import Tensor
 
 from naic.backbones.efficientnet import GRID_CHANNELS, VARIANTS, EfficientNetLite
 from naic.backbones.patches import CELL, COLOURS, put_together, vary
-from naic.backbones.weights import EYES, load_efficientnet
+from naic.backbones.weights import PREFIX, load_efficientnet
 from naic.errors import ConfigError
 from naic.models.config import TransformerConfig
 from naic.models.decoder import Memory
@@ -21,28 +21,28 @@ PATCH = CELL * CELL * COLOURS  # numbers of a cell in a store of pixels
 
 
 class SeeingCaptioner(Captioner):
-    """A captioner that takes pictures instead of features.
+    """A captioner that takes images instead of features.
 
     Attributes:
-        eyes: the backbone.
+        backbone: the backbone.
     """
 
     def __init__(
         self, config: TransformerConfig, features: int, words: int, *, causal: bool
     ) -> None:
-        if config.eyes not in VARIANTS:
-            why = f"there are no eyes called {config.eyes!r}"
-            raise ConfigError("model.eyes", why, f"Known are: {', '.join(VARIANTS)}.")
+        if config.backbone not in VARIANTS:
+            why = f"there is no backbone called {config.backbone!r}"
+            raise ConfigError("model.backbone", why, f"Known are: {', '.join(VARIANTS)}.")
         if features != PATCH:
-            why = f"eyes need the pixels of a picture, and these are features of size {features}"
-            hint = "Prepare a store with --backbone pixels, or leave model.eyes empty."
-            raise ConfigError("model.eyes", why, hint)
+            why = f"a backbone needs pixels, and these are features of size {features}"
+            hint = "Prepare a store with --backbone pixels, or leave model.backbone empty."
+            raise ConfigError("model.backbone", why, hint)
         super().__init__(config, GRID_CHANNELS, words, causal=causal)
-        self.eyes = EfficientNetLite(config.eyes, labels=False)
-        self.eyes.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        self.backbone = EfficientNetLite(config.backbone, labels=False)
+        self.backbone.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
 
     def regions(self, features: Tensor) -> int:
-        """How many cells these pictures have."""
+        """How many cells these images have."""
         if features.dim() == 3:
             return features.shape[1]
         return -(-features.shape[1] // CELL) * -(-features.shape[2] // CELL)
@@ -53,25 +53,25 @@ class SeeingCaptioner(Captioner):
         Args:
             features: uint8 pixels (B, P, P, 3), or the same in cells (B, R, 3072), as a store has
                 them. While training, something else of them is seen each time (`vary`).
-            mask: None: a picture has no region that is not there.
+            mask: None: an image has no region that is not there.
         """
         pixels = put_together(features) if features.dim() == 3 else features
         if self.training:
             pixels = vary(pixels)
-        grid: Tensor = self.eyes(pixels)  # (B, R, F)
+        grid: Tensor = self.backbone(pixels)  # (B, R, F)
         return super().encode(grid, mask)
 
 
-def pretrained_eyes(name: str) -> dict[str, Tensor]:
-    """The package's weights of these eyes, by their names in a captioner."""
+def pretrained_backbone(name: str) -> dict[str, Tensor]:
+    """The package's weights of this backbone, by their names in a captioner."""
     model, _ = load_efficientnet(name)
     return {
-        EYES + key: value
+        PREFIX + key: value
         for key, value in model.state_dict().items()
         if not key.startswith("classifier.")
     }
 
 
-def without_eyes(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """What is left for a captioner that takes the features of these eyes."""
-    return {name: value for name, value in weights.items() if not name.startswith(EYES)}
+def without_backbone(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """What is left for a captioner that takes the features of this backbone."""
+    return {name: value for name, value in weights.items() if not name.startswith(PREFIX)}

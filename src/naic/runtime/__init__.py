@@ -1,1 +1,1 @@
-"""Runtime: a trained model put to use, from pictures to captions."""
+"""Runtime: a trained model put to use, from images to captions."""

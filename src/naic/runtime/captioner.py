@@ -1,4 +1,4 @@
-"""A trained model put to use: pictures in, captions out, each word with how sure the model is."""
+"""A trained model put to use: images in, captions out, each word with how sure the model is."""
 
 import threading
 from collections.abc import Iterable, Iterator, Sequence
@@ -14,19 +14,19 @@ from naic.data.records import ImageSource
 from naic.errors import CheckpointError, ConfigError, ImageError
 from naic.models.folder import WEIGHTS
 from naic.runtime.captions import Alternative, Asked, Caption, Word, write
-from naic.runtime.images import Picture, any_source, is_one
+from naic.runtime.images import ImageLike, any_source, is_one
 from naic.runtime.load import make_ready
 
 __all__ = ["Alternative", "Caption", "Captioner", "Word", "shipped_model"]
 
 SHIPPED = Path(__file__).parent.parent / "shipped"
-BATCH = 16  # pictures at once: more are no faster on a CPU
+BATCH = 16  # images at once: more are no faster on a CPU
 MOST_AT_ONCE = 4096
 # A Pillow image is read from its file when it is first used: if two threads hand over the same
 # one, not both at once.
 _READING = threading.Lock()
 _ON_CPU = '--device cpu (in Python: device="cpu")'
-_TOO_MANY = f"Lower it (in Python: each(pictures, batch=4)), or use {_ON_CPU}."
+_TOO_MANY = f"Lower it (in Python: each(images, batch=4)), or use {_ON_CPU}."
 
 
 def shipped_model() -> Path:
@@ -39,14 +39,14 @@ def shipped_model() -> Path:
 
 
 class Captioner:
-    """A model on its device, ready to be shown pictures.
+    """A model on its device, ready to be shown images.
 
     A model that was trained on features gets them from the backbone that they came from; a model
-    with eyes of its own, as the shipped one, takes the pixels. Several threads may use one object
+    with a backbone inside, as the shipped one, takes the pixels. Several threads may use one object
     at once: they take turns at the model, which has all cores to itself then.
 
     Attributes:
-        engine: what runs the model: its runtime, device, precision and size of pictures.
+        engine: what runs the model: its runtime, device, precision and size of images.
         vocabulary: the words that it can say.
     """
 
@@ -85,15 +85,15 @@ class Captioner:
         self._causal = ready.causal
         self._turn = threading.Lock()
 
-    # A text is one picture, though to a type checker it is as good as a list of texts.
+    # A text is one image, though to a type checker it is as good as a list of texts.
     @overload
     def __call__(  # type: ignore[overload-overlap]
-        self, pictures: Picture, *, details: Literal[False] = False, max_words: int | None = None
+        self, images: ImageLike, *, details: Literal[False] = False, max_words: int | None = None
     ) -> str: ...
     @overload
     def __call__(  # type: ignore[overload-overlap]
         self,
-        pictures: Picture,
+        images: ImageLike,
         *,
         details: Literal[True],
         alternatives: int = 0,
@@ -102,7 +102,7 @@ class Captioner:
     @overload
     def __call__(
         self,
-        pictures: Iterable[Picture],
+        images: Iterable[ImageLike],
         *,
         details: Literal[False] = False,
         max_words: int | None = None,
@@ -110,7 +110,7 @@ class Captioner:
     @overload
     def __call__(
         self,
-        pictures: Iterable[Picture],
+        images: Iterable[ImageLike],
         *,
         details: Literal[True],
         alternatives: int = 0,
@@ -118,49 +118,49 @@ class Captioner:
     ) -> list[Caption]: ...
     def __call__(
         self,
-        pictures: Picture | Iterable[Picture],
+        images: ImageLike | Iterable[ImageLike],
         *,
         details: bool = False,
         alternatives: int = 0,
         max_words: int | None = None,
     ) -> str | Caption | list[str] | list[Caption]:
-        """What is in a picture, or in each of several: the text, or with `details` a `Caption`.
+        """What is in an image, or in each of several: the text, or with `details` a `Caption`.
 
         Raises:
-            ImageError: a picture that cannot be used. `each` goes on with the others.
+            ImageError: an image that cannot be used. `each` goes on with the others.
         """
         if alternatives and not details:
             raise ConfigError("alternatives", "they are details", "Give details=True too.")
-        several = _as_several(pictures)
+        several = _as_several(images)
         captions = self.caption(several, alternatives=alternatives, max_words=max_words)
-        if several is not pictures:
+        if several is not images:
             return captions[0] if details else captions[0].text
         return captions if details else [caption.text for caption in captions]
 
     @overload
     def pipeline(  # type: ignore[overload-overlap]
-        self, pictures: Picture
+        self, images: ImageLike
     ) -> list[dict[str, str]]: ...
     @overload
-    def pipeline(self, pictures: Iterable[Picture]) -> list[list[dict[str, str]]]: ...
+    def pipeline(self, images: Iterable[ImageLike]) -> list[list[dict[str, str]]]: ...
     def pipeline(
-        self, pictures: Picture | Iterable[Picture]
+        self, images: ImageLike | Iterable[ImageLike]
     ) -> list[dict[str, str]] | list[list[dict[str, str]]]:
         """The captions in the shape of an image-to-text pipeline of transformers."""
-        several = _as_several(pictures)
+        several = _as_several(images)
         shaped = [[{"generated_text": said.text}] for said in self.caption(several)]
-        return shaped if several is pictures else shaped[0]
+        return shaped if several is images else shaped[0]
 
     def caption(
-        self, pictures: Iterable[Picture], *, alternatives: int = 0, max_words: int | None = None
+        self, images: Iterable[ImageLike], *, alternatives: int = 0, max_words: int | None = None
     ) -> list[Caption]:
-        """A caption for each picture: a path, the bytes of a file, a Pillow image, or an array.
+        """A caption for each image: a path, the bytes of a file, a Pillow image, or an array.
 
         Raises:
-            ImageError: a picture that cannot be used. `each` goes on with the others.
+            ImageError: an image that cannot be used. `each` goes on with the others.
         """
         captions = []
-        for outcome in self.each(pictures, alternatives=alternatives, max_words=max_words):
+        for outcome in self.each(images, alternatives=alternatives, max_words=max_words):
             if isinstance(outcome, ImageError):
                 raise outcome
             captions.append(outcome)
@@ -168,34 +168,34 @@ class Captioner:
 
     def each(
         self,
-        pictures: Iterable[Picture],
+        images: Iterable[ImageLike],
         *,
         batch: int = BATCH,
         alternatives: int = 0,
         max_words: int | None = None,
     ) -> Iterator[Caption | ImageError]:
-        """For each picture, in order, its caption, or why it has none; `batch` of them at once.
+        """For each image, in order, its caption, or why it has none; `batch` of them at once.
 
-        The next pictures are decoded while these are captioned. They are taken as they are needed,
+        The next images are decoded while these are captioned. They are taken as they are needed,
         four batches ahead of the caption at most, so that there may be millions of them.
 
         Args:
-            pictures: any number of them.
+            images: any number of them.
             batch: how many at once.
             alternatives: how many whole sentences to give; the first is the caption itself.
             max_words: what is longer is cut, at a word that can end a sentence.
         """
-        if is_one(pictures):
-            raise ConfigError("pictures", "this is one picture, not several", "Give a list: [it].")
+        if is_one(images):
+            raise ConfigError("images", "this is one image, not several", "Give a list: [it].")
         if not 1 <= batch <= MOST_AT_ONCE:
             raise ConfigError("batch", f"{batch} is not from 1 to {MOST_AT_ONCE:,}", "Try 16.")
-        return self._outcomes(pictures, batch, Asked(alternatives, max_words))
+        return self._outcomes(images, batch, Asked(alternatives, max_words))
 
     def _outcomes(
-        self, pictures: Iterable[Picture], batch: int, asked: Asked
+        self, images: Iterable[ImageLike], batch: int, asked: Asked
     ) -> Iterator[Caption | ImageError]:
         device = self.engine.device
-        sources = (_source(picture, number) for number, picture in enumerate(pictures, 1))
+        sources = (_source(image, number) for number, image in enumerate(images, 1))
         # A network on a CPU leaves little to decode with: threads do, and spare it the pipes.
         processes = device.type != "cpu"
         try:
@@ -211,7 +211,7 @@ class Captioner:
         except RuntimeError as error:
             if not _out_of_memory(error):
                 raise
-            why = f"{batch} pictures at once do not fit the memory of {device}"
+            why = f"{batch} images at once do not fit the memory of {device}"
             raise ConfigError("--batch", why, _TOO_MANY) from error
 
     def _say(self, pixels: Tensor, asked: Asked) -> Sequence[Caption]:
@@ -238,11 +238,11 @@ def _out_of_memory(error: BaseException | None) -> bool:
     return error is not None
 
 
-def _as_several(pictures: Picture | Iterable[Picture]) -> Iterable[Picture]:
-    """The pictures themselves, or the one picture in a list."""
-    return [pictures] if is_one(pictures) else pictures  # type: ignore[return-value, list-item]
+def _as_several(images: ImageLike | Iterable[ImageLike]) -> Iterable[ImageLike]:
+    """The images themselves, or the one image in a list."""
+    return [images] if is_one(images) else images  # type: ignore[return-value, list-item]
 
 
-def _source(picture: Picture, number: int) -> ImageSource:
+def _source(image: ImageLike, number: int) -> ImageSource:
     with _READING:
-        return any_source(picture, number)
+        return any_source(image, number)

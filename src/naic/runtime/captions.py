@@ -44,7 +44,7 @@ class Alternative:
 
 @dataclass(frozen=True, slots=True)
 class Caption:
-    """What the model says of a picture.
+    """What the model says of an image.
 
     Attributes:
         text: the sentence without its period.
@@ -82,7 +82,7 @@ class Asked:
 
 
 def write(said: Said, beams: Beams | None, vocabulary: Vocabulary, asked: Asked) -> list[Caption]:
-    """The captions of B pictures; `beams` are those of a causal model, if it has to give some."""
+    """The captions of B images; `beams` are those of a causal model, if it has to give some."""
     if said.words.shape[-1] > 1:  # a causal model has heard what it said before
         said = _agreed(said)
     followed: Iterable[Iterable[Sentence] | None]
@@ -101,7 +101,7 @@ def _agreed(said: Said) -> Said:
 
 
 class _Writer:
-    """What was said of one picture: words and log-probabilities (N, K).
+    """What was said of one image: words and log-probabilities (N, K).
 
     With a limit on the words the agents after it are silent. No sentence ends in the middle of a
     thought: now and then the agents stop at "in a", and a limit may stop them there.

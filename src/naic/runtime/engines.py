@@ -31,14 +31,14 @@ from naic.models.transformer import Captioner as Network
 
 TOP = 5  # words that an agent is asked for
 MOST_PIXELS = 2048  # a side: a stranger's model must not fill the memory
-FEW = 4  # pictures: starting a kernel takes longer than running it
+FEW = 4  # images: starting a kernel takes longer than running it
 WARM_UP = 3  # passes before a graph is captured: libraries choose their kernels and working space
 _RECORDING = threading.Lock()  # CUDA records one graph at a time in a process
 KINDS = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
 
 class Said(NamedTuple):
-    """What was said of B pictures, on the host.
+    """What was said of B images, on the host.
 
     Attributes:
         words: (B, N, K) int64, the likeliest words of each agent, best first; of a causal model,
@@ -57,7 +57,7 @@ class Engine(Protocol):
         runtime: "eager", "compile", "graph" or "onnx".
         device: where it runs.
         precision: "float32", "float16", "bfloat16" or "int8".
-        pixels: P, the side of the pictures that it takes.
+        pixels: P, the side of the images that it takes.
     """
 
     runtime: str
@@ -74,7 +74,7 @@ class Whole(nn.Module):
     """A captioner and what it sees with: all from the pixels to the words."""
 
     def __init__(self, model: Network, backbone: nn.Module | None) -> None:
-        """With `backbone` None, the model has eyes of its own."""
+        """With `backbone` None, the model has a backbone of its own."""
         super().__init__()
         self.model = model
         self.backbone = backbone
@@ -83,7 +83,7 @@ class Whole(nn.Module):
     @torch.inference_mode(False)
     @torch.no_grad()
     def settle(self, pixels: Tensor) -> None:
-        """Before the first pass, on its device: compute once what depends on no picture.
+        """Before the first pass, on its device: compute once what depends on no image.
 
         Not in inference mode: what it leaves behind may be copied, or traced, later.
         """
@@ -241,7 +241,7 @@ class CompiledGraphEngine(GraphEngine):
 
 
 def if_it_compiles(engine: Engine, pixels: int) -> None:
-    """Run once: what is missing should show when a model is loaded, not at the first picture."""
+    """Run once: what is missing should show when a model is loaded, not at the first image."""
     try:
         engine(torch.zeros(1, pixels, pixels, 3, dtype=torch.uint8))
     except torch.OutOfMemoryError:  # which is a RuntimeError, and has nothing to do with compilers
@@ -255,7 +255,7 @@ def if_it_compiles(engine: Engine, pixels: int) -> None:
 
 @contextmanager
 def kernels(size: int) -> Iterator[None]:
-    """Which kernels are recorded: for few pictures fewer, if larger ones than torch would take.
+    """Which kernels are recorded: for few images fewer, if larger ones than torch would take.
 
     The choice of attention is for the whole process, while a graph is recorded, not for a thread.
     """

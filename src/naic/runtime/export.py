@@ -1,6 +1,6 @@
 """A captioner as one ONNX graph: pixels in, each agent's likeliest words out.
 
-The graph carries its vocabulary and the size of its pictures, so that the one file is enough.
+The graph carries its vocabulary and the size of its images, so that the one file is enough.
 """
 
 import copy
@@ -31,7 +31,7 @@ PIXELS, WORDS, CONFIDENCES = "pixels", "words", "confidences"  # what goes in, a
 FORMAT, VERSION = "naic", "1"  # the first fact of a graph's metadata: that it is ours
 OPSET = 17  # the first one that has layer norms; any runtime since 2022 knows it
 PRECISIONS = ("float32", "int8")
-TRACED, MADE_UP = 2, 4  # pictures that the graph is made by, and those to check it with, of noise
+TRACED, MADE_UP = 2, 4  # images that the graph is made by, and those to check it with, of noise
 CLOSE = 1e-3  # of a probability; sums in another order change the fifth digit
 
 
@@ -70,7 +70,7 @@ def check_exportable(what: str, loaded: LoadedWhole) -> None:
 
 
 def export_graph(what: str, loaded: LoadedWhole, precision: str) -> Exported:
-    """The graph of a model, after it has said the same as PyTorch of a few made-up pictures.
+    """The graph of a model, after it has said the same as PyTorch of a few made-up images.
 
     Args:
         what: the model's name, for messages.
@@ -84,12 +84,12 @@ def export_graph(what: str, loaded: LoadedWhole, precision: str) -> Exported:
     """
     check_exportable(what, loaded)
     onnx = import_onnx()
-    pictures = _made_up(loaded.pixels)
+    images = _made_up(loaded.pixels)
     whole = copy.deepcopy(loaded.whole)
-    whole.settle(pictures)  # as every engine does: what depends on no picture is a constant
+    whole.settle(images)  # as every engine does: what depends on no image is a constant
     module = _Graph(whole).eval()  # all of it: the exporter puts back the mode it finds
-    traced = onnx.load_from_string(_trace(what, module, pictures[:TRACED]))
-    words = _check_same(what, traced, module, pictures)
+    traced = onnx.load_from_string(_trace(what, module, images[:TRACED]))
+    words = _check_same(what, traced, module, images)
     if precision == "int8":
         traced = _quantised(traced)
     facts = {
@@ -176,8 +176,8 @@ def _check_same(
 def _quantised(graph: "onnx.ModelProto") -> "onnx.ModelProto":
     """Matrix products by 8-bit weights, a scale for each output; convolutions stay.
 
-    The eyes are the delicate part: each layer works on the rounding errors of those before it, and
-    an error there is one in all that follows.
+    The backbone is the delicate part: each layer works on the rounding errors of those before it,
+    and an error there is one in all that follows.
     """
     import onnx
     from onnxruntime.quantization import (  # type: ignore[import-untyped]
@@ -212,5 +212,5 @@ def _quiet() -> Iterator[None]:
 
 
 def _no_graph(what: str, why: str) -> ConfigError:
-    hint = "Models with eyes of their own can be exported: see naic pack."
+    hint = "Models with a backbone of their own can be exported: see naic pack."
     return ConfigError(what, f"it cannot be made one graph ({why})", hint)

@@ -39,12 +39,12 @@ RUNTIMES = ("auto", "eager", "compile", "graph", "onnx")
 PRECISIONS = ("auto", *KINDS, "int8")
 ONNX = ".onnx"
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
-_PICTURES = 'A picture is given to the model: naic caption photo.jpg; Captioner()("photo.jpg").'
+_IMAGES = 'An image is given to the model: naic caption photo.jpg; Captioner()("photo.jpg").'
 _EXPORT = "Make one: naic export MODEL --out DIR"
 
 
 class Ready(NamedTuple):
-    """A model that can be shown pictures.
+    """A model that can be shown images.
 
     Attributes:
         where: the folder or file that it came from.
@@ -113,7 +113,7 @@ def find_model(model: str | Path) -> Path:
     path = Path(model)
     if path.is_file() and path.suffix != ONNX:
         why = f"is no model: that is a folder with {WEIGHTS}, or a {ONNX} file of naic export"
-        raise CheckpointError(str(model), why, _PICTURES)
+        raise CheckpointError(str(model), why, _IMAGES)
     if path.exists():
         return path
     if not _HUB_ID.fullmatch(str(model)):
@@ -149,7 +149,7 @@ def exported_file(where: Path) -> Path | None:
 
 
 def load_whole(folder: Path) -> LoadedWhole:
-    """A model folder with its eyes, or with the backbone that it learnt from.
+    """A model folder with its backbone, or with the backbone that it learnt from.
 
     Raises:
         CheckpointError: there is no such model, or it is damaged.
@@ -160,11 +160,11 @@ def load_whole(folder: Path) -> LoadedWhole:
     assert isinstance(loaded.model, Network)  # as all of CAPTIONERS are
     settings = loaded.settings
     pixels = settings.pixels or DEFAULT_PIXELS
-    cell = CELL if settings.model.eyes else 1
+    cell = CELL if settings.model.backbone else 1
     if not 0 < pixels <= MOST_PIXELS or pixels % cell:
         why = f"{pixels:,} pixels a side are not from {cell} to {MOST_PIXELS:,} in steps of {cell}"
         raise CheckpointError(str(folder / CONFIG), why, "Use the file as it was saved.")
-    backbone = None if settings.model.eyes else _backbone(folder, settings, pixels)
+    backbone = None if settings.model.backbone else _backbone(folder, settings, pixels)
     return LoadedWhole(Whole(loaded.model, backbone), settings, loaded.vocabulary, pixels)
 
 
@@ -173,7 +173,9 @@ def _backbone(folder: Path, settings: ModelSettings, pixels: int) -> nn.Module:
     found = load_backbone(settings.backbone, pixels=pixels, device="cpu")
     if settings.digest and found.digest != settings.digest:
         why = f"it learnt from {settings.backbone} with other weights than those installed"
-        hint = "Put its own eyes into it: naic pack MODEL --eyes MODEL_WITH_EYES --out DIR"
+        hint = (
+            "Put its own backbone into it: naic pack MODEL --backbone MODEL_WITH_BACKBONE --out DIR"
+        )
         raise BackboneError(str(folder), why, hint)
     if found.dim != settings.features:
         why = f"it reads {settings.features} numbers a region, and {found.name} gives {found.dim}"
@@ -224,7 +226,7 @@ def _check(runtime: str, precision: str, device: torch.device) -> None:
 
 def _recordable(settings: ModelSettings) -> bool:
     """Whether the model's sight is known to be fit for a CUDA graph and for float16."""
-    return bool(settings.model.eyes) or settings.backbone.removesuffix(SUFFIX) in VARIANTS
+    return bool(settings.model.backbone) or settings.backbone.removesuffix(SUFFIX) in VARIANTS
 
 
 def _known(name: str, value: str, values: tuple[str, ...]) -> None:

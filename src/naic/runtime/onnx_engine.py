@@ -27,7 +27,7 @@ class OnnxEngine:
         runtime: "onnx".
         device: where it runs.
         precision: "float32" or "int8".
-        pixels: P, the side of the pictures that it takes.
+        pixels: P, the side of the images that it takes.
         vocabulary: its words, which are in the graph.
     """
 
@@ -52,7 +52,7 @@ class OnnxEngine:
 
     def __call__(self, pixels: Tensor) -> Said:
         """uint8 (B, P, P, 3) on the host, any B from 1 on."""
-        # int8 takes its scale from all that it is given at once: a picture's words would depend on
+        # int8 takes its scale from all that it is given at once: an image's words would depend on
         # its neighbours.
         size = 1 if self.precision == "int8" else len(pixels)
         parts = [self._run(pixels[at : at + size]) for at in range(0, len(pixels), size)]
@@ -78,7 +78,7 @@ class OnnxEngine:
         if kinds != (np.int64, np.float32) or words.ndim != 3 or words.shape != confidences.shape:
             return "does not answer with int64 words and float32 confidences of one shape (B, N, K)"
         if len(words) != count or 0 in words.shape:
-            return f"answers with {words.shape} words to {count} pictures"
+            return f"answers with {words.shape} words to {count} images"
         if not ((confidences >= 0) & (confidences <= MOST_SURE)).all():  # NaN is neither
             return "has confidences that are not from 0 to 1"
         if words.min() < 0 or words.max() >= len(self.vocabulary) or np.isin(words, NEVER).any():
@@ -124,7 +124,7 @@ def _session(path: Path, device: torch.device) -> Any:  # noqa: ANN401 - as abov
 
 
 def _read(path: Path, facts: dict[str, str]) -> tuple[str, int, Vocabulary]:
-    """The precision, the size of pictures and the words that a graph tells of."""
+    """The precision, the size of images and the words that a graph tells of."""
     try:
         precision, pixels = facts["precision"], int(facts["pixels"])
         words = json.loads(facts["vocabulary"])
@@ -136,7 +136,7 @@ def _read(path: Path, facts: dict[str, str]) -> tuple[str, int, Vocabulary]:
         why = f"it says that it is {precision!r}, not one of {', '.join(PRECISIONS)}"
         raise CheckpointError(str(path), why, "Make it again: naic export")
     if not 0 < pixels <= MOST_PIXELS:
-        why = f"pictures of {pixels:,} pixels a side are not from 1 to {MOST_PIXELS:,}"
+        why = f"images of {pixels:,} pixels a side are not from 1 to {MOST_PIXELS:,}"
         raise CheckpointError(str(path), why, "Make it again: naic export")
     return precision, pixels, vocabulary
 

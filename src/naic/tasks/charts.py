@@ -17,7 +17,7 @@ LEFT, RIGHT, TOP, BOTTOM = 70, 190, 52, 48  # room for the labels around lines a
 BAR, GAP = 20, 12
 LABELS = 170  # to the left of bars
 LINE = 15  # least distance of two labels
-LETTER = 7  # pixels of one, about: to keep labels within the picture
+LETTER = 7  # pixels of one, about: to keep labels within the image
 # Of middling lightness, so that each can be told from white and from black; the first is for the
 # one that a chart is about where there is only one.
 COLOURS = ("#3b82c4", "#d9730d", "#2e9e6b", "#b04fa3", "#c9a227", "#d1495b", "#6b7f8c")
@@ -154,7 +154,7 @@ def scatter(title: str, x: str, y: str, dots: Sequence[Dot], *, log_x: bool = Fa
 
 
 def _check(title: str, numbers: Sequence[float], *, positive: bool = False) -> None:
-    """What cannot be drawn must not become a picture that looks like a result."""
+    """What cannot be drawn must not become an image that looks like a result."""
     if not numbers:
         raise ConfigError(f"the chart {title!r}", "there is nothing to draw", "Give it values.")
     if not all(map(math.isfinite, numbers)):

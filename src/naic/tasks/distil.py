@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from naic.data.features import FeatureStore
-from naic.data.joined import JoinedStore, eyes
+from naic.data.joined import JoinedStore, backbone
 from naic.data.plans import refuse_strangers
 from naic.data.pseudo import PseudoStore, Taught
 from naic.data.pseudowriter import OWN, PseudoWriter, remove_halves
@@ -46,7 +46,7 @@ class Distilled:
         images: how many images this run answers for.
         resumed: those of them whose captions were there already.
         missing: images that other parts have yet to caption.
-        errors: pictures that could not be used.
+        errors: images that could not be used.
         seconds: how long it took.
     """
 
@@ -71,7 +71,7 @@ class Outlook:
 def distil(options: DistilOptions, report: Report, looking: Report | None = None) -> Distilled:
     """Make the store `options.out`, or go on with it where an earlier run was cut off.
 
-    `report` hears of captions; `looking` of features, where pictures are turned into them.
+    `report` hears of captions; `looking` of features, where images are turned into them.
     """
     from naic.models.teacher import Teacher
 
@@ -104,7 +104,7 @@ def _say_nothing(progress: Progress) -> None:
 
 
 def look_ahead(options: DistilOptions) -> Outlook:
-    """What a run would do; nothing is written, no picture is opened."""
+    """What a run would do; nothing is written, no image is opened."""
     from naic.models.teacher import Teacher
 
     options.check()
@@ -198,10 +198,10 @@ class _Run:
 def _look(
     options: DistilOptions, teacher: "Teacher", report: Report
 ) -> tuple[Sequence[Path], list[Problem]]:
-    """The feature stores to caption, made first where pictures are given; and bad pictures."""
+    """The feature stores to caption, made first where images are given; and bad images."""
     if options.features:
         return options.features, []
-    _check_eyes(options, teacher)
+    _check_backbone(options, teacher)
     folders, errors = [], list[Problem]()
     for number, source in enumerate(options.images, 1):
         out = options.out / ("features" if number == 1 else f"features-{number}")
@@ -221,8 +221,8 @@ def _look(
     return folders, errors
 
 
-def _check_eyes(options: DistilOptions, teacher: "Teacher") -> None:
-    """Before any picture is looked at: features of other eyes would mean nothing to the teacher."""
+def _check_backbone(options: DistilOptions, teacher: "Teacher") -> None:
+    """Before any image is read: features of another backbone mean nothing to the teacher."""
     from naic.backbones import load_backbone
 
     own = teacher.settings
@@ -271,4 +271,4 @@ def _which(store: FeatureStore) -> dict[str, Any]:
         name: hashlib.sha256((store.folder / file).read_bytes()).hexdigest()
         for name, file in (("index", "index.json"), ("records", "records.jsonl"))
     }
-    return eyes(store.index) | digests
+    return backbone(store.index) | digests

@@ -20,7 +20,7 @@ class DistilOptions:
         model: The teacher: the folder of a causal model, such as runs/teacher/best.
         out: The folder for the captions.
         features: Feature stores whose images are to be captioned.
-        images: Folders of pictures instead; their features are put into DIR/features first, with
+        images: Folders of images instead; their features are put into DIR/features first, with
             the backbone that the teacher learnt from.
         splits: Caption only the images of these splits, such as: train restval.
         beam: How many sentences are followed at a time.
@@ -62,7 +62,7 @@ class DistilOptions:
         if self.batch < 1:
             raise ConfigError("--batch", f"{self.batch} is below 1", "Try 256.")
         if self.images and self.part is not None:
-            why = "pictures are turned into features by one process"
+            why = "images are turned into features by one process"
             hint = "Run `naic prepare folder` first, and share the work on its --features."
             raise ConfigError("--part", why, hint)
         self.share()

@@ -31,7 +31,7 @@ EXTRAS = {
     "serve": "FastAPI and uvicorn, for a server of captions",
 }
 OLDEST, TOO_NEW = (3, 11), (3, 13)
-LITTLE_MEMORY = 1 << 30  # the model takes half of it, and a batch of pictures the rest
+LITTLE_MEMORY = 1 << 30  # the model takes half of it, and a batch of images the rest
 CAPTIONING = "captioning"
 
 
@@ -229,7 +229,7 @@ def _place(name: str, folder: Path, todo: str) -> Finding:
 
 
 def caption_something() -> Iterator[Finding]:
-    """Load the model inside the package, and let it say something of a drawn picture."""
+    """Load the model inside the package, and let it say something of a drawn image."""
     began = time.perf_counter()
     try:
         from naic.data import shapes
@@ -237,8 +237,8 @@ def caption_something() -> Iterator[Finding]:
 
         captioner = Captioner()
         loaded = time.perf_counter()
-        picture = shapes.draw(shapes.make_scene(seed=0, index=3))
-        text = captioner.caption([picture])[0].text
+        image = shapes.draw(shapes.make_scene(seed=0, index=3))
+        text = captioner.caption([image])[0].text
     except NaicError as error:
         yield Finding(CAPTIONING, "problem", f"{error.what}: {error.why}", error.hint)
     except Exception as error:  # of any kind: that it does not work is the finding
@@ -246,7 +246,7 @@ def caption_something() -> Iterator[Finding]:
         yield Finding(CAPTIONING, "problem", _short(error), todo)
     else:
         said = time.perf_counter()
-        what = f'the model says "{text}" of a drawn picture'
+        what = f'the model says "{text}" of a drawn image'
         seconds = f"loaded in {loaded - began:.1f} s, first caption in {said - loaded:.1f} s"
         yield Finding(CAPTIONING, "works", f"{what}; {seconds}")
 

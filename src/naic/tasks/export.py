@@ -22,10 +22,10 @@ class Report:
 
     Attributes:
         precision: "float32" or "int8".
-        pixels: P: pictures are (P, P, 3).
+        pixels: P: images are (P, P, 3).
         agents: N, the words of a sentence at most.
         words: V, the size of the vocabulary.
-        weights: how many numbers the model has, its eyes counted.
+        weights: how many numbers the model has, its backbone counted.
         bytes: the size of the graph; None where it was not made.
     """
 
@@ -107,7 +107,7 @@ def _card(options: ExportOptions, path: Path, report: Report) -> str:
         options.command(),
         "```",
         "",
-        f"One ONNX graph, {report.precision}: pictures of {report.pixels} x {report.pixels} "
+        f"One ONNX graph, {report.precision}: images of {report.pixels} x {report.pixels} "
         f"pixels in, the words of {report.agents} agents out. {rounded}Scores above are those "
         f"before the export. Exported with naic {__version__}.",
     ]

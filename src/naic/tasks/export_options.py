@@ -19,7 +19,7 @@ class ExportOptions:
         model: The model folder, such as runs/student/best; by default the model inside naic.
         out: The folder for the graph; there must be none of that name.
         precision: float32 says what the model says, word for word; int8 is smaller and faster, and
-            says something else of some pictures.
+            says something else of some images.
         dry_run: Load the model, say what would be made of it, and write nothing.
     """
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:  # torch takes a second to import: not before there is work fo
     from naic.models.folder import LoadedModel, ModelSettings
 
 _DIGITS = 12
-_ORDER = ("eyes", "encoder", "decoder", "words")
+_ORDER = ("backbone", "encoder", "decoder", "words")
 
 __all__ = ["PackOptions", "Packed", "Part", "pack_model"]
 
@@ -28,7 +28,7 @@ class Part:
     """A part of a packed model.
 
     Attributes:
-        name: eyes, encoder, decoder, or words: the layers that stand for words.
+        name: backbone, encoder, decoder, or words: the layers that stand for words.
         weights: how many numbers it has.
         bytes: what they take, their scales counted.
         error: how far they are off: the root of the summed squared errors over that of the weights.
@@ -48,17 +48,17 @@ class Packed:
         parts: what it is made of.
         plain_bytes: what the weights take unpacked, as float32.
         bytes: of all files of its folder, to the byte.
-        eyes: where the eyes come from, in words.
+        backbone: where the backbone comes from, in words.
     """
 
     parts: tuple[Part, ...]
     plain_bytes: int
     bytes: int
-    eyes: str
+    backbone: str
 
 
 def pack_model(options: PackOptions) -> Packed:
-    """Give the model eyes if it has none, pack it, and write it to `options.out`."""
+    """Give the model a backbone if it has none, pack it, and write it to `options.out`."""
     from naic.models.folder import (
         CARD,
         VOCABULARY,
@@ -77,68 +77,72 @@ def pack_model(options: PackOptions) -> Packed:
     if is_packed(read_weights(options.model / WEIGHTS)):
         why = "is packed already, and to pack it again would make it worse"
         raise CheckpointError(str(options.model), why, "Name the model that it was made from.")
-    weights, settings, eyes = _with_eyes(options, loaded)
-    packed = pack(weights, PackRule(options.bits, options.output_bits, options.eyes_bits))
+    weights, settings, backbone = _with_backbone(options, loaded)
+    packed = pack(weights, PackRule(options.bits, options.output_bits, options.backbone_bits))
     parts = _parts(weights, packed, unpack(options.out / WEIGHTS, packed, weights))
-    card = _card(options, options.model / CARD, parts, eyes)
+    card = _card(options, options.model / CARD, parts, backbone)
     plain = sum(tensor.nbytes for tensor in weights.values())
     texts = (card, to_toml(settings), (options.model / VOCABULARY).read_text(encoding="utf-8"))
     size = weights_bytes(packed) + sum(len(text.encode()) for text in texts)
     if not options.dry_run:
         write_model(options.out, packed, settings, loaded.vocabulary, card)
-    return Packed(parts, plain, size, eyes)
+    return Packed(parts, plain, size, backbone)
 
 
-def _with_eyes(
+def _with_backbone(
     options: PackOptions, loaded: "LoadedModel"
 ) -> tuple[dict[str, "Tensor"], "ModelSettings", str]:
-    """The weights of a model that sees, its settings, and where its eyes come from."""
+    """The weights of a model that sees, its settings, and where its backbone comes from."""
     from naic.backbones.efficientnet import VARIANTS
     from naic.backbones.load import DEFAULT_PIXELS, load_backbone
     from naic.backbones.patches import CELL
-    from naic.backbones.weights import EYES
+    from naic.backbones.weights import PREFIX
     from naic.models.with_backbone import PATCH
 
     weights, settings = dict(loaded.model.state_dict()), loaded.settings
-    if settings.model.eyes:
-        if options.eyes is not None:
-            why = f"{options.model} has eyes of its own"
-            raise ConfigError("--eyes", why, "Leave it out.")
+    if settings.model.backbone:
+        if options.backbone is not None:
+            why = f"{options.model} has a backbone of its own"
+            raise ConfigError("--backbone", why, "Leave it out.")
         return weights, settings, "the model's own"
     name = settings.backbone
     if name not in VARIANTS:
         why = f"it learnt from features of {name or 'an unknown backbone'}, which cannot be packed"
-        raise ConfigError(str(options.model), why, f"Such eyes are: {', '.join(VARIANTS)}.")
+        raise ConfigError(str(options.model), why, f"Such backbones are: {', '.join(VARIANTS)}.")
     pixels = settings.pixels or DEFAULT_PIXELS
     if pixels % CELL:
-        why = f"it learnt from pictures of {pixels} pixels a side, and eyes see cells of {CELL}"
+        why = (
+            f"it learnt from images of {pixels} pixels a side, and a backbone sees cells of {CELL}"
+        )
         raise ConfigError(str(options.model), why, f"Train on --pixels {DEFAULT_PIXELS}.")
-    backbone = load_backbone(name, pixels=pixels, weights=options.eyes, device="cpu")
+    backbone = load_backbone(name, pixels=pixels, weights=options.backbone, device="cpu")
     if settings.digest and backbone.digest != settings.digest:
-        raise _strange_eyes(options, settings.digest, backbone.digest)
+        raise _other_backbone(options, settings.digest, backbone.digest)
     seeing = replace(
         settings,
         features=PATCH,
         backbone="pixels",
         digest="",
         pixels=pixels,
-        model=replace(settings.model, eyes=name),
+        model=replace(settings.model, backbone=name),
     )
-    source = f"the package's {name}" if options.eyes is None else f"those of {options.eyes}"
+    source = f"the package's {name}" if options.backbone is None else f"that of {options.backbone}"
     for key, tensor in backbone.module.state_dict().items():
         if not key.startswith("classifier."):  # it names ImageNet's classes, which no caption needs
-            weights[EYES + key] = tensor
+            weights[PREFIX + key] = tensor
     return weights, seeing, source
 
 
-def _strange_eyes(options: PackOptions, learnt: str, given: str) -> ConfigError:
-    who = "the backbone's own weights" if options.eyes is None else str(options.eyes)
+def _other_backbone(options: PackOptions, learnt: str, given: str) -> ConfigError:
+    who = "the backbone's own weights" if options.backbone is None else str(options.backbone)
     why = (
-        f"{options.model} learnt from features of other eyes "
+        f"{options.model} learnt from features of another backbone "
         f"(SHA-256 {learnt[:_DIGITS]}… and not {given[:_DIGITS]}…)"
     )
-    hint = "Name the model whose eyes made the features: what --weights of `naic prepare` named."
-    return ConfigError("--eyes", f"{who} will not do: {why}", hint)
+    hint = (
+        "Name the model whose backbone made the features: what --weights of `naic prepare` named."
+    )
+    return ConfigError("--backbone", f"{who} will not do: {why}", hint)
 
 
 def _parts(
@@ -146,7 +150,7 @@ def _parts(
     packed: "Mapping[str, Tensor]",
     found: "Mapping[str, Tensor]",
 ) -> tuple[Part, ...]:
-    """The parts of the model, in the order in which a picture goes through them."""
+    """The parts of the model, in the order in which an image goes through them."""
     parts = []
     for part in _ORDER:
         own = [name for name in weights if _part_of(name) == part]
@@ -165,12 +169,12 @@ def _part_of(name: str) -> str:
     return name.partition(".")[0]
 
 
-def _card(options: PackOptions, path: Path, parts: tuple[Part, ...], eyes: str) -> str:
+def _card(options: PackOptions, path: Path, parts: tuple[Part, ...], backbone: str) -> str:
     """The model's own card, and how it was packed."""
     own = f"# {options.model.name}\n"
     if path.is_file():  # somebody may have written it by hand, and as they liked
         own = path.read_text(encoding="utf-8", errors="replace")
-    bits = {"eyes": options.eyes_bits, "words": options.output_bits}
+    bits = {"backbone": options.backbone_bits, "words": options.output_bits}
     rows = [
         f"| {part.name} | {part.weights:,} | {bits.get(part.name, options.bits)} "
         f"| {part.bytes:,} | {part.error:.2%} |"
@@ -186,8 +190,8 @@ def _card(options: PackOptions, path: Path, parts: tuple[Part, ...], eyes: str) 
         "```",
         "",
         "The weights are kept in a few bits each and unpacked to float32 when the model is "
-        f"loaded. The model takes pictures; its eyes are {eyes}. Scores above are those before "
-        f"packing, unless they say otherwise. Packed with naic {__version__}.",
+        f"loaded. The model takes images; its backbone is {backbone}. Scores above are those "
+        f"before packing, unless they say otherwise. Packed with naic {__version__}.",
         "",
         "| part | weights | bits | bytes | off by |",
         "|---|---|---|---|---|",

@@ -14,25 +14,25 @@ FEWEST_BITS, MOST_BITS = 2, 12  # what naic.models.packing can write; to import 
 
 @dataclass(frozen=True, slots=True)
 class PackOptions:
-    """Which model, whose eyes, and how small; the command line fills it in.
+    """Which model, whose backbone, and how small; the command line fills it in.
 
     Attributes:
         model: The folder of the model to pack, such as runs/student/best.
         out: The folder for the packed model; there must be none of that name.
-        eyes: The folder of a model whose eyes made the features that MODEL learnt from. Left out,
-            MODEL gets the backbone's own weights, unless it has eyes already.
-        bits: Bits of a weight between the eyes and the words, from 2 to 12.
+        backbone: The folder of a model whose backbone made the features that MODEL learnt from. Left
+            out, MODEL gets the backbone's own weights, unless it has a backbone already.
+        bits: Bits of a weight between the backbone and the words, from 2 to 12.
         output_bits: Bits of a weight that stands for a word.
-        eyes_bits: Bits of a weight of the eyes.
+        backbone_bits: Bits of a weight of the backbone.
         dry_run: Say how large it would be and write nothing.
     """
 
     model: Annotated[Positional[Path], arg(metavar="MODEL")]
     out: Annotated[Path, arg(metavar="DIR")]
-    eyes: Annotated[Path | None, arg(metavar="MODEL_WITH_EYES")] = None
+    backbone: Annotated[Path | None, arg(metavar="MODEL_WITH_BACKBONE")] = None
     bits: int = 5
     output_bits: int = 6
-    eyes_bits: int = 10
+    backbone_bits: int = 10
     dry_run: bool = False
 
     def check(self) -> None:
@@ -40,7 +40,7 @@ class PackOptions:
         for name, value in (
             ("--bits", self.bits),
             ("--output-bits", self.output_bits),
-            ("--eyes-bits", self.eyes_bits),
+            ("--backbone-bits", self.backbone_bits),
         ):
             if not FEWEST_BITS <= value <= MOST_BITS:
                 why = f"{value} is not from {FEWEST_BITS} to {MOST_BITS}"
@@ -49,7 +49,7 @@ class PackOptions:
     def command(self) -> str:
         """What was typed, for the model card."""
         words = ["naic", "pack", str(self.model), "--out", str(self.out)]
-        if self.eyes is not None:
-            words += ["--eyes", str(self.eyes)]
+        if self.backbone is not None:
+            words += ["--backbone", str(self.backbone)]
         words += ["--bits", str(self.bits), "--output-bits", str(self.output_bits)]
-        return shlex.join([*words, "--eyes-bits", str(self.eyes_bits)])
+        return shlex.join([*words, "--backbone-bits", str(self.backbone_bits)])

@@ -1,4 +1,4 @@
-"""`naic prepare`: a dataset or a folder of pictures in, a feature store out."""
+"""`naic prepare`: a dataset or a folder of images in, a feature store out."""
 
 import json
 import shutil
@@ -27,7 +27,7 @@ if TYPE_CHECKING:  # torch takes a second to import: not before there is work fo
     from naic.backbones import Backbone
     from naic.backbones.extract import Extracted
 
-__all__ = ["PrepareOptions", "Prepared", "Progress", "Survey", "prepare", "survey"]
+__all__ = ["DryRun", "PrepareOptions", "Prepared", "Progress", "dry_run", "prepare"]
 
 # A dry run tells the time an image takes from the second half of these: when the first batch comes
 # out, several are decoded already.
@@ -55,7 +55,7 @@ class Prepared:
 
 
 @dataclass(frozen=True, slots=True)
-class Survey:
+class DryRun:
     """What a run would do, from reading the source and trying a few images."""
 
     reading: Reading
@@ -100,7 +100,7 @@ def prepare(
     return Prepared(store, reading, read_errors(store), resumed, time.perf_counter() - started)
 
 
-def survey(options: PrepareOptions) -> Survey:
+def dry_run(options: PrepareOptions) -> DryRun:
     """Counts, gigabytes and time of a run, without writing anything."""
     from naic.backbones import load_backbone
     from naic.backbones.extract import extract
@@ -121,7 +121,7 @@ def survey(options: PrepareOptions) -> Survey:
     rate = timed / (marks[-1] - marks[half - 1]) if half > 1 else None
     gigabytes = _bytes(len(reading.records), backbone) / 1e9
     free = _free_bytes(options.out) / 1e9 if options.out else None
-    return Survey(reading, problems.items, gigabytes, free, rate)
+    return DryRun(reading, problems.items, gigabytes, free, rate)
 
 
 def read_errors(store: FeatureStore) -> list[Problem]:

@@ -12,34 +12,34 @@ from naic.errors import ConfigError
 
 @dataclass(frozen=True, slots=True)
 class PrepareOptions:
-    """What to read, with which eyes, and where to put it; the command line fills it in.
+    """What to read, with which backbone, and where to put it; the command line fills it in.
 
     Attributes:
         reader: How SOURCE is to be read.
         source: The file or folder to read; for shapes, how many scenes to draw.
         out: The folder for the features.
-        images: Folders or .tar files with the pictures, when they lie elsewhere.
+        images: Folders or .tar files with the images, when they lie elsewhere.
         backbone: efficientnet-lite0, efficientnet-lite1, efficientnet-lite2, or timm:NAME; with
-            +colours after it the features also hold the colours of each cell. For drawn pictures
+            +colours after it the features also hold the colours of each cell. For drawn images
             such as those of shapes: blobs, their patches of even colour. For a model that learns
-            to see: pixels, the pictures themselves.
+            to see: pixels, the images themselves.
         weights: A safetensors file with the weights of a timm: backbone, or for an efficientnet the
-            folder of a model that has such eyes and trained them, such as RUN/best.
-        pixels: Pictures are squashed to this many pixels a side; by default the backbone's own.
+            folder of a model that has such a backbone and trained it, such as RUN/best.
+        pixels: Images are squashed to this many pixels a side; by default the backbone's own.
         device: auto, cpu, cuda or cuda:N.
-        batch: How many pictures go through the backbone at once.
+        batch: How many images go through the backbone at once.
         per_shard: How many images go into one file: what a kill can cost at most.
-        workers: How many pictures are decoded at once; 0 means one for each core.
+        workers: How many images are decoded at once; 0 means one for each core.
         splits: Take only these splits, such as: train restval.
         limit: Take only the first so many images.
         unlabelled: Leave the captions (and facts) out: for images that stand in for unlabelled
             ones.
-        mirror: Take the pictures of these splits mirrored, too, as images of their own with the
+        mirror: Take the images of these splits mirrored, too, as images of their own with the
             same captions. For photos: people rarely speak of left and right there, and a model
             learns less by heart. Name the splits it is trained on, such as: train restval.
         seed: Which scenes shapes draws.
         skip_bad: Leave bad rows of SOURCE out and count them, instead of stopping at the first.
-        retry_bad: Try pictures again that an earlier run into DIR could not use.
+        retry_bad: Try images again that an earlier run into DIR could not use.
         dry_run: Say what would be done (counts, GB, time) and write nothing.
     """
 

@@ -161,9 +161,9 @@ def _score_table(scores: Sequence[Score]) -> str:
 
 def _limit_list(limits: Sequence[str]) -> str:
     general = (
-        "It describes a picture in one sentence, and may name things that are not there.",
+        "It describes an image in one sentence, and may name things that are not there.",
         "It says only what the captions it learnt from say, and repeats their habits and biases.",
-        "It knows no names of people or places, and is no judge of what a picture means.",
+        "It knows no names of people or places, and is no judge of what an image means.",
     )
     return "\n".join(f"- {limit}" for limit in (*general, *limits))
 

@@ -3,18 +3,18 @@
 from naic.backbones.load import choose_device
 from naic.models.captioners import CAPTIONERS
 from naic.train import checkpoint
-from naic.train.inputs import find_materials
+from naic.train.inputs import find_inputs
 from naic.train.settings import Settings
 from naic.train.setup import check_cards, check_folder, check_processes
 
 
-def survey(settings: Settings, nproc: int, *, resume: bool) -> list[tuple[str, str]]:
+def dry_run(settings: Settings, nproc: int, *, resume: bool) -> list[tuple[str, str]]:
     """Lines for people: a name, and what there is to say of it."""
     run = settings.run
     device = choose_device(settings.engine.device).type
     check_cards(device, nproc)
     check_processes(settings, device, nproc)
-    found = find_materials(settings, CAPTIONERS)
+    found = find_inputs(settings, CAPTIONERS)
     weights = sum(p.numel() for p in found.model.parameters())
     check_folder(found, resume=resume)
     last = checkpoint.latest(settings.out)

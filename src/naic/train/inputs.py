@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from naic.backbones.efficientnet import GRID_CHANNELS
-from naic.backbones.weights import eyes_digest, load_efficientnet, tensors_of_eyes
+from naic.backbones.weights import backbone_digest, backbone_tensors, load_efficientnet
 from naic.data.batches import Targets
 from naic.data.features import FeatureStore
 from naic.data.joined import AnyStore, JoinedStore
@@ -21,7 +21,7 @@ from naic.models.captioners import Family
 from naic.models.config import TransformerConfig
 from naic.models.folder import LoadedModel, ModelSettings, load_model
 from naic.models.initialise import Taken, take_weights
-from naic.models.with_backbone import pretrained_eyes, without_eyes
+from naic.models.with_backbone import pretrained_backbone, without_backbone
 from naic.text import Vocabulary
 from naic.train.card import DataSignature, sign_data
 from naic.train.config import check, model_config
@@ -32,7 +32,7 @@ PIXELS = "pixels"  # the backbone that leaves the seeing to the model
 
 
 @dataclass(frozen=True)
-class Materials:
+class Inputs:
     """What was found.
 
     Attributes:
@@ -72,7 +72,7 @@ class Materials:
             backbone=str(self.store.index["backbone"]),
             model=self.config,
             pixels=int(self.store.index["pixels"]),
-            digest="" if _eyes(self.config) else str(self.store.index.get("weights", "")),
+            digest="" if _backbone(self.config) else str(self.store.index.get("weights", "")),
         )
 
     def sign(self) -> DataSignature:
@@ -81,7 +81,7 @@ class Materials:
         return sign_data(self.store, self.settings.data.train, self.pseudo, unlabelled)
 
 
-def find_materials(settings: Settings, captioners: Mapping[str, Family]) -> Materials:
+def find_inputs(settings: Settings, captioners: Mapping[str, Family]) -> Inputs:
     """Open the store, settle the vocabulary, build the model, take the start model's weights."""
     check(settings, captioners)  # they need not come from a file
     store = FeatureStore(settings.data.features)
@@ -108,8 +108,8 @@ def find_materials(settings: Settings, captioners: Mapping[str, Family]) -> Mate
         taken = take_weights(model, _first_weights(begun, config))
         _check_taken(settings, taken)
         start = taken.describe()
-    elif eyes := _eyes(config):
-        take_weights(model, pretrained_eyes(eyes))
+    elif backbone := _backbone(config):
+        take_weights(model, pretrained_backbone(backbone))
     length: int = model.length  # type: ignore[assignment]
     further = [FeatureStore(folder) for folder in settings.data.unlabelled]
     images = JoinedStore([store, *further]) if further else store
@@ -118,7 +118,7 @@ def find_materials(settings: Settings, captioners: Mapping[str, Family]) -> Mate
         targets = Targets.build_pseudo(taught, vocabulary, length)
     else:
         targets = Targets.build(store, settings.data.train, vocabulary, length)
-    return Materials(
+    return Inputs(
         settings=settings,
         store=store,
         images=images,
@@ -133,23 +133,25 @@ def find_materials(settings: Settings, captioners: Mapping[str, Family]) -> Mate
     )
 
 
-def _eyes(config: object) -> str:
-    """The kind of eyes that a model has; empty: none."""
-    return config.eyes if isinstance(config, TransformerConfig) else ""
+def _backbone(config: object) -> str:
+    """The kind of backbone that a model has; empty: none."""
+    return config.backbone if isinstance(config, TransformerConfig) else ""
 
 
 def _check_pixels(store: FeatureStore, config: object) -> None:
-    """The same matrix for each cell's pixels would be no eyes."""
-    if store.index["backbone"] == PIXELS and not _eyes(config):
-        why = "the store holds pixels, and this model has no eyes to see them with"
-        raise ConfigError("model.eyes", why, 'Set eyes = "efficientnet-lite2", or use features.')
+    """The same matrix for each cell's pixels would be no backbone."""
+    if store.index["backbone"] == PIXELS and not _backbone(config):
+        why = "the store holds pixels, and this model has no backbone to see them with"
+        raise ConfigError(
+            "model.backbone", why, 'Set backbone = "efficientnet-lite2", or use features.'
+        )
 
 
 def _sizes(begun: LoadedModel, store: FeatureStore) -> dict[str, Any]:
-    """The start model's sizes; its eyes only where there are pixels to look at."""
+    """The start model's sizes; its backbone only where there are pixels to look at."""
     sizes = asdict(begun.settings.model)
-    if _eyes(begun.settings.model) and store.index["backbone"] != PIXELS:
-        sizes["eyes"] = ""
+    if _backbone(begun.settings.model) and store.index["backbone"] != PIXELS:
+        sizes["backbone"] = ""
     return sizes
 
 
@@ -158,7 +160,7 @@ def _check_start(
 ) -> None:
     """Refuse a start model that learnt from features of another kind."""
     own = begun.settings
-    seeing, wanted = _eyes(own.model), _eyes(config)
+    seeing, wanted = _backbone(own.model), _backbone(config)
     reads = GRID_CHANNELS if seeing else own.features
     given = GRID_CHANNELS if wanted else store.dim
     if reads != given:
@@ -166,20 +168,20 @@ def _check_start(
         raise ConfigError("start", why, "Prepare the features with the start model's backbone.")
     if settings.stage not in ("scst", "cmal") or (wanted and wanted == seeing):
         return
-    eyes = eyes_digest(tensors_of_eyes(begun.model.state_dict())) if seeing else own.digest
+    backbone = backbone_digest(backbone_tensors(begun.model.state_dict())) if seeing else own.digest
     here = load_efficientnet(wanted)[1] if wanted else store.index.get("weights", "")
-    if eyes and here and eyes != here:
+    if backbone and here and backbone != here:
         why = "what it would see comes from a backbone with other weights than its own features"
         raise ConfigError("start", why, "Prepare the features with the start model's backbone.")
 
 
 def _first_weights(begun: LoadedModel, config: object) -> dict[str, Tensor]:
-    """The start model's; eyes that it does not have, or not of that kind, are the package's."""
+    """The start model's; a backbone that it does not have, or another one, is the package's."""
     weights = begun.model.state_dict()
-    wanted = _eyes(config)
-    if wanted and wanted == _eyes(begun.settings.model):
+    wanted = _backbone(config)
+    if wanted and wanted == _backbone(begun.settings.model):
         return weights
-    return without_eyes(weights) | (pretrained_eyes(wanted) if wanted else {})
+    return without_backbone(weights) | (pretrained_backbone(wanted) if wanted else {})
 
 
 def _teacher_words(settings: Settings, pseudo: Sequence[PseudoStore]) -> Vocabulary | None:

@@ -21,7 +21,7 @@ from naic.train.guard import Guard
 from naic.train.report import Reporter, finished_report, scores_of
 from naic.train.runlog import RunLog
 from naic.train.settings import Settings
-from naic.train.setup import Machinery, set_up, take_folder
+from naic.train.setup import TrainingState, set_up, take_folder
 from naic.train.stages import Logs
 
 EXAMPLES = 3
@@ -42,11 +42,11 @@ def train(
     Raises:
         TrainingError: the run collapsed, or memory ran out; the best weights so far are kept.
     """
-    with take_folder(settings, captioners, resume=resume) as (accelerator, materials):
-        report = finished_report(accelerator, materials)
+    with take_folder(settings, captioners, resume=resume) as (accelerator, inputs):
+        report = finished_report(accelerator, inputs)
         if report is None:
-            with set_up(accelerator, materials) as machinery:
-                report = _run(Run(machinery, command))
+            with set_up(accelerator, inputs) as training:
+                report = _run(Run(training, command))
         return report
 
 
@@ -63,36 +63,36 @@ def _run(run: "Run") -> dict[str, Any]:
 class Run:
     """One run in its folder: steps, and now and then a look at how it goes."""
 
-    def __init__(self, machinery: Machinery, command: str) -> None:
-        settings = machinery.materials.settings
+    def __init__(self, training: TrainingState, command: str) -> None:
+        settings = training.inputs.settings
         self.settings = settings
-        self.machinery = machinery
-        self.engine = machinery.engine
-        self.main = machinery.accelerator.is_main_process
-        self.total = machinery.materials.steps
+        self.training = training
+        self.engine = training.engine
+        self.main = training.accelerator.is_main_process
+        self.total = training.inputs.steps
         self.guard = Guard(settings)
         self.seconds = 0.0
-        if machinery.state:
-            self.guard.restore(machinery.state["guard"])
-            self.seconds = machinery.state["seconds"]
-        resumed = machinery.step if machinery.state else None
+        if training.state:
+            self.guard.restore(training.state["guard"])
+            self.seconds = training.state["seconds"]
+        resumed = training.step if training.state else None
         self.log = RunLog(settings.out, resumed) if self.main else None
-        self.display = Display(settings.stage, rank=machinery.accelerator.process_index)
-        self.reporter = Reporter(machinery, command)
+        self.display = Display(settings.stage, rank=training.accelerator.process_index)
+        self.reporter = Reporter(training, command)
 
     def learn(self) -> None:
         """The loop."""
-        window = Window(self.machinery.accelerator, self.settings.run.batch)
+        window = Window(self.training.accelerator, self.settings.run.batch)
         self.reporter.withdraw()
         with self.display, self.log or nullcontext():
             if self.log is not None and self.log.note:
                 self.display.message(self.log.note)
-            if self.machinery.step == 0 and self.settings.start is not None:
-                taken = self.machinery.materials.start
+            if self.training.step == 0 and self.settings.start is not None:
+                taken = self.training.inputs.start
                 self.display.message(f"from {self.settings.start}: {taken}")
                 self._validate(0)  # what the start model can do: the best until it is beaten
-            for step in range(self.machinery.step, self.total):
-                epoch = self.machinery.feed.epoch(step)
+            for step in range(self.training.step, self.total):
+                epoch = self.training.feed.epoch(step)
                 rate = learning_rate(self.settings.schedule, step, epoch)
                 window.add(self.engine.step(step, rate))
                 done = step + 1
@@ -109,11 +109,11 @@ class Run:
 
     def _due(self, done: int, every: float) -> bool:
         """Whether `done` is the step nearest to a multiple of `every` epochs, or the last one."""
-        steps = every * len(self.machinery.materials.targets) / self.settings.run.batch
+        steps = every * len(self.training.inputs.targets) / self.settings.run.batch
         return int((done + 0.5) / steps) > int((done - 0.5) / steps) or done == self.total
 
     def _log(self, done: int, rate: float, window: "Window") -> None:
-        epoch = self.machinery.feed.epoch(done)
+        epoch = self.training.feed.epoch(done)
         means, seconds, speed = window.close()
         self.seconds += seconds
         line = {"epoch": epoch, "learning_rate": rate, **means}
@@ -126,7 +126,7 @@ class Run:
     def _validate(self, done: int) -> None:
         """Caption the validation images with the averaged weights; keep them if they are best."""
         began = time.monotonic()
-        epoch = self.machinery.feed.epoch(done)
+        epoch = self.training.feed.epoch(done)
         with self.engine.averaged():
             self.guard.weighed(done, finite=self.engine.finite())
             found = self.reporter.validate(Decoding(self.settings.validation.beam))
@@ -151,7 +151,7 @@ class Run:
                 "data": asdict(self.reporter.data),
             }
             checkpoint.save(self.settings.out, Snapshot(done, *self.engine.tensors(), state))
-        self.machinery.accelerator.wait_for_everyone()
+        self.training.accelerator.wait_for_everyone()
         self.seconds += time.monotonic() - began
 
 

@@ -20,9 +20,9 @@ from naic.train import checkpoint
 from naic.train.card import Score, model_card
 from naic.train.config import settings_toml
 from naic.train.guard import Guard
-from naic.train.inputs import Materials
+from naic.train.inputs import Inputs
 from naic.train.settings import Settings
-from naic.train.setup import Machinery
+from naic.train.setup import TrainingState
 from naic.train.validate import Validation, Validator
 
 REPORT, CAPTIONS = "report.json", "captions"
@@ -31,37 +31,37 @@ REPORT, CAPTIONS = "report.json", "captions"
 class Reporter:
     """Captions the validation images, keeps the best weights, writes what came of the run."""
 
-    def __init__(self, machinery: Machinery, command: str) -> None:
-        materials = machinery.materials
-        self.settings = materials.settings
-        self._machinery = machinery
+    def __init__(self, training: TrainingState, command: str) -> None:
+        inputs = training.inputs
+        self.settings = inputs.settings
+        self._training = training
         self._command = command
-        self.data = materials.sign()
+        self.data = inputs.sign()
         self._validator = Validator(
-            materials.store,
-            materials.validation,
-            materials.vocabulary,
-            device=machinery.accelerator.device,
+            inputs.store,
+            inputs.validation,
+            inputs.vocabulary,
+            device=training.accelerator.device,
             batch=self.settings.validation.batch,
-            rank=machinery.accelerator.process_index,
-            world=machinery.accelerator.num_processes,
+            rank=training.accelerator.process_index,
+            world=training.accelerator.num_processes,
         )
 
     def validate(self, decoding: Decoding) -> Validation:
         """Caption the validation images with the weights as they are."""
-        materials, engine = self._machinery.materials, self._machinery.engine
+        inputs, engine = self._training.inputs, self._training.engine
         with engine.autocast():
-            return self._validator.validate(engine.plain, materials.family, decoding)
+            return self._validator.validate(engine.plain, inputs.family, decoding)
 
     def keep_best(self, step: int, found: Validation) -> None:
         """Put the weights as they are into the run's `best` folder, with a card."""
-        materials = self._machinery.materials
+        inputs = self._training.inputs
         card = self._card(self._scores(found, self.settings.validation.beam))
         checkpoint.keep_best(
             self.settings.out,
-            self._machinery.engine.plain.state_dict(),
-            materials.model_settings,
-            materials.vocabulary,
+            self._training.engine.plain.state_dict(),
+            inputs.model_settings,
+            inputs.vocabulary,
             card,
             step,
         )
@@ -73,12 +73,12 @@ class Reporter:
 
     def withdraw(self) -> None:
         """Remove the report of an earlier end: where one is, all else is as it says."""
-        if self._machinery.accelerator.is_main_process:
+        if self._training.accelerator.is_main_process:
             (self.settings.out / REPORT).unlink(missing_ok=True)
 
     def write(self, guard: Guard, seconds: float) -> dict[str, Any]:
         """Caption with the best weights in each way asked for; write the card and report.json."""
-        accelerator, engine = self._machinery.accelerator, self._machinery.engine
+        accelerator, engine = self._training.accelerator, self._training.engine
         out = self.settings.out
         if accelerator.is_main_process:
             weights = read_weights(out / checkpoint.BEST / WEIGHTS)
@@ -108,21 +108,21 @@ class Reporter:
         write_atomically(path, found.results())
 
     def _report(self, guard: Guard, seconds: float, rows: list[dict[str, Any]]) -> dict[str, Any]:
-        materials = self._machinery.materials
+        inputs = self._training.inputs
         return {
             "stage": self.settings.stage,
             "captioner": self.settings.captioner,
             "command": self._command,
             "config": settings_toml(self.settings),
             "data": asdict(self.data),
-            "validation_images": len(materials.validation),
-            "vocabulary": materials.vocabulary.fingerprint,
+            "validation_images": len(inputs.validation),
+            "vocabulary": inputs.vocabulary.fingerprint,
             "parameters": self._parameters(),
             "best_step": guard.best_step,
-            "steps": materials.steps,
+            "steps": inputs.steps,
             "seconds": seconds,
-            "device": _device_name(self._machinery.accelerator.device),
-            "processes": self._machinery.accelerator.num_processes,
+            "device": _device_name(self._training.accelerator.device),
+            "processes": self._training.accelerator.num_processes,
             "versions": {
                 "naic": __version__,
                 "torch": torch.__version__,
@@ -137,38 +137,38 @@ class Reporter:
         return [Score(name, value, how) for name, value in scores_of(found).items()]
 
     def _card(self, scores: Sequence[Score]) -> str:
-        materials = self._machinery.materials
+        inputs = self._training.inputs
         return model_card(
             title=f"{self.settings.captioner} captioner, {self.settings.stage}",
-            summary=f"An image captioner for features of {materials.store.index['backbone']}.",
+            summary=f"An image captioner for features of {inputs.store.index['backbone']}.",
             command=self._command,
             config=settings_toml(self.settings),
             data=self.data,
-            vocabulary=materials.vocabulary,
+            vocabulary=inputs.vocabulary,
             parameters=self._parameters(),
             scores=scores,
         )
 
     def _parameters(self) -> int:
-        return sum(p.numel() for p in self._machinery.engine.plain.parameters())
+        return sum(p.numel() for p in self._training.engine.plain.parameters())
 
 
-def finished_report(accelerator: Accelerator, materials: Materials) -> dict[str, Any] | None:
+def finished_report(accelerator: Accelerator, inputs: Inputs) -> dict[str, Any] | None:
     """The report of this very run, if it came to its end; all processes get that of process 0."""
-    found: list[Any] = [_read_report(materials) if accelerator.is_main_process else None]
+    found: list[Any] = [_read_report(inputs) if accelerator.is_main_process else None]
     if accelerator.num_processes > 1:
         broadcast_object_list(found)
     return None if found[0] is None else dict(found[0])
 
 
-def _read_report(materials: Materials) -> dict[str, Any] | None:
-    settings = materials.settings
+def _read_report(inputs: Inputs) -> dict[str, Any] | None:
+    settings = inputs.settings
     expected = {
         "config": settings_toml(settings),
-        "data": asdict(materials.sign()),
-        "vocabulary": materials.vocabulary.fingerprint,
-        "validation_images": len(materials.validation),
-        "steps": materials.steps,
+        "data": asdict(inputs.sign()),
+        "vocabulary": inputs.vocabulary.fingerprint,
+        "validation_images": len(inputs.validation),
+        "steps": inputs.steps,
     }
     try:
         report = json.loads((settings.out / REPORT).read_bytes())

@@ -28,7 +28,7 @@ from naic.train.batches import Feed, check_shares
 from naic.train.checkpoint import Snapshot
 from naic.train.config import settings_toml
 from naic.train.engine import Engine, check_engine, prepare_speed
-from naic.train.inputs import CONFIG, VOCABULARY, Materials, find_materials
+from naic.train.inputs import CONFIG, VOCABULARY, Inputs, find_inputs
 from naic.train.settings import Settings
 from naic.train.stages import make_tools
 
@@ -39,11 +39,11 @@ _MAY_CHANGE = ("out", "run.epochs", "validation.report", "guard.fraction", "guar
 
 
 @dataclass(frozen=True)
-class Machinery:
+class TrainingState:
     """A run before its next step."""
 
     accelerator: Accelerator
-    materials: Materials
+    inputs: Inputs
     engine: Engine
     feed: Feed
     step: int  # how many steps were made
@@ -53,7 +53,7 @@ class Machinery:
 @contextmanager
 def take_folder(
     settings: Settings, captioners: Mapping[str, Family], *, resume: bool
-) -> Iterator[tuple[Accelerator, Materials]]:
+) -> Iterator[tuple[Accelerator, Inputs]]:
     """Take the run's folder, and find all it needs."""
     accelerator = _accelerator(settings)
     check_processes(settings, accelerator.device.type, accelerator.num_processes)
@@ -61,31 +61,31 @@ def take_folder(
         if accelerator.is_main_process:
             _make_folder(settings.out)
             stack.enter_context(locked(settings.out))
-        materials = find_materials(settings, captioners)
+        inputs = find_inputs(settings, captioners)
         if accelerator.is_main_process:
-            check_folder(materials, resume=resume)
-        yield accelerator, materials
+            check_folder(inputs, resume=resume)
+        yield accelerator, inputs
 
 
 @contextmanager
-def set_up(accelerator: Accelerator, materials: Materials) -> Iterator[Machinery]:
+def set_up(accelerator: Accelerator, inputs: Inputs) -> Iterator[TrainingState]:
     """Make the engine, and restore the last checkpoint."""
-    settings = materials.settings
-    with _matrix_precision(), closing(_feed(materials, accelerator)) as feed:
-        materials.model.to(accelerator.device)
+    settings = inputs.settings
+    with _matrix_precision(), closing(_feed(inputs, accelerator)) as feed:
+        inputs.model.to(accelerator.device)
         tools = make_tools(
             settings,
-            materials.family,
-            materials.model,
-            materials.vocabulary,
-            _rewards(materials, accelerator),
-            prepare_speed(materials.model, settings.engine),
+            inputs.family,
+            inputs.model,
+            inputs.vocabulary,
+            _rewards(inputs, accelerator),
+            prepare_speed(inputs.model, settings.engine),
         )
         engine = Engine(accelerator, tools, feed)
-        step, state = _restore(engine, materials, accelerator)
+        step, state = _restore(engine, inputs, accelerator)
         if accelerator.is_main_process:
-            _open_run(materials)
-        yield Machinery(accelerator, materials, engine, feed, step, state)
+            _open_run(inputs)
+        yield TrainingState(accelerator, inputs, engine, feed, step, state)
 
 
 @contextmanager
@@ -144,9 +144,9 @@ def _make_folder(out: Path) -> None:
         raise StoreError(str(out), why, "Choose another --out.") from error
 
 
-def check_folder(materials: Materials, *, resume: bool) -> None:
+def check_folder(inputs: Inputs, *, resume: bool) -> None:
     """Refuse a folder of something else, or of another run than the one that shall go on."""
-    out = materials.settings.out
+    out = inputs.settings.out
     path = out / CONFIG
     if not path.exists():
         # A run that was killed while it began may have left its vocabulary, whole or in part.
@@ -160,20 +160,20 @@ def check_folder(materials: Materials, *, resume: bool) -> None:
         why = "there is a run in this folder"
         raise ConfigError(str(out), why, "Go on with --resume auto, or choose another --out.")
     # A run may have been begun before its model had all of these settings.
-    unset = {f"model.{one.name}": one.default for one in fields(materials.config)}
-    _same_run(path, tomllib.loads(settings_toml(materials.settings)), unset)
+    unset = {f"model.{one.name}": one.default for one in fields(inputs.config)}
+    _same_run(path, tomllib.loads(settings_toml(inputs.settings)), unset)
 
 
-def _open_run(materials: Materials) -> None:
+def _open_run(inputs: Inputs) -> None:
     """Write what a run begins with; it may be there already, but for a number of epochs, say.
 
     Last of all that can fail before the first step: what could not begin leaves no run behind.
     """
-    out = materials.settings.out
+    out = inputs.settings.out
     remove_temporaries(out, VOCABULARY, CONFIG)
-    materials.vocabulary.save(out / VOCABULARY)
+    inputs.vocabulary.save(out / VOCABULARY)
     # The settings come last: where they are, all that a run needs to begin is there.
-    write_atomically(out / CONFIG, settings_toml(materials.settings).encode())
+    write_atomically(out / CONFIG, settings_toml(inputs.settings).encode())
     checkpoint.clean(out)
 
 
@@ -199,14 +199,14 @@ def _flat(table: dict[str, Any], prefix: str = "") -> dict[str, Any]:
     return flat
 
 
-def _feed(materials: Materials, accelerator: Accelerator) -> Feed:
-    settings = materials.settings
+def _feed(inputs: Inputs, accelerator: Accelerator) -> Feed:
+    settings = inputs.settings
     return Feed(
-        materials.images,
-        materials.targets,
+        inputs.images,
+        inputs.targets,
         batch=settings.run.batch,
         # More places than any image has captions would be filled with padding.
-        captions=min(settings.data.captions, materials.targets.ids.shape[1]),
+        captions=min(settings.data.captions, inputs.targets.ids.shape[1]),
         seed=settings.seed,
         rank=accelerator.process_index,
         world=accelerator.num_processes,
@@ -217,27 +217,27 @@ def _feed(materials: Materials, accelerator: Accelerator) -> Feed:
     )
 
 
-def _rewards(materials: Materials, accelerator: Accelerator) -> Rewards | None:
-    settings = materials.settings
+def _rewards(inputs: Inputs, accelerator: Accelerator) -> Rewards | None:
+    settings = inputs.settings
     if settings.stage not in ("scst", "cmal"):
         return None
     bleu4 = settings.scst.bleu4 if settings.stage == "scst" else settings.cmal.bleu4
     with accelerator.main_process_first():  # it leaves the tables beside the store for the others
-        references = References.beside(materials.store, materials.vocabulary, settings.data.train)
+        references = References.beside(inputs.store, inputs.vocabulary, settings.data.train)
     compiled = settings.engine.compile
     return make_rewards(references, accelerator.device, Mix(bleu4=bleu4), compiled=compiled)
 
 
 def _restore(
-    engine: Engine, materials: Materials, accelerator: Accelerator
+    engine: Engine, inputs: Inputs, accelerator: Accelerator
 ) -> tuple[int, dict[str, Any]]:
     """Process 0 reads the last checkpoint, the others get it from there: they may lack the disk."""
     found: list[Any] = [None]
     if accelerator.is_main_process:
-        path = checkpoint.latest(materials.settings.out)
+        path = checkpoint.latest(inputs.settings.out)
         if path is not None:
             snapshot: Snapshot = checkpoint.load(path)
-            _check_snapshot(path, snapshot, engine, materials)
+            _check_snapshot(path, snapshot, engine, inputs)
             engine.restore(snapshot.model, snapshot.optimiser, snapshot.average)
             found = [(snapshot.step, snapshot.state)]
     if accelerator.num_processes > 1:
@@ -249,7 +249,7 @@ def _restore(
     return int(step), dict(state)
 
 
-def _check_snapshot(path: Path, snapshot: Snapshot, engine: Engine, materials: Materials) -> None:
+def _check_snapshot(path: Path, snapshot: Snapshot, engine: Engine, inputs: Inputs) -> None:
     """Refuse a whole checkpoint that is of another run, or of this run on other data."""
     hint = "Put back the checkpoint of this run."
     if not {"guard", "seconds"} <= snapshot.state.keys():
@@ -261,12 +261,12 @@ def _check_snapshot(path: Path, snapshot: Snapshot, engine: Engine, materials: M
         ("average", snapshot.average, average),
     ):
         check_fit(path / f"{name}.safetensors", given, expected, hint)
-    now = json.loads(json.dumps(asdict(materials.sign())))
+    now = json.loads(json.dumps(asdict(inputs.sign())))
     before = snapshot.state.get("data", now)  # checkpoints of before it was kept have none
     if before != now:
         parts = ", ".join(key for key in now if before.get(key) != now[key])
         why = f"the run was begun on other data than is there now ({parts} differ)"
-        folder = str(materials.store.folder)
+        folder = str(inputs.store.folder)
         raise StoreError(folder, why, "Put that back, or begin a new run: --out DIR.")
 
 

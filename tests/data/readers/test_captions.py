@@ -1,4 +1,4 @@
-"""Captions without pictures, and the reader that a source is for."""
+"""Captions without images, and the reader that a source is for."""
 
 import gc
 import gzip
@@ -35,11 +35,11 @@ def captions_of(source: Path | str, **wanted: Sequence[str]) -> list[Captioned]:
 
 
 @pytest.mark.parametrize("kind", WRITERS)
-def test_every_format_is_told_and_read_without_its_pictures(kind: str, tmp_path: Path) -> None:
+def test_every_format_is_told_and_read_without_its_images(kind: str, tmp_path: Path) -> None:
     reader, write = WRITERS[kind]
     source = write(tmp_path, ITEMS)
-    for picture in tmp_path.glob("*.jpg"):
-        picture.unlink()
+    for path in tmp_path.glob("*.jpg"):
+        path.unlink()
     found = read_captions(str(source), problems=Problems())
     assert found.reader == reader
     expected = {(item.name, item.captions) for item in ITEMS}
@@ -57,11 +57,11 @@ def test_packed_files_are_told_whatever_they_are_called(
     assert len(captions_of(path)) == 3
 
 
-def test_a_picture_that_was_not_looked_for_cannot_be_loaded(tmp_path: Path) -> None:
+def test_an_image_that_was_not_looked_for_cannot_be_loaded(tmp_path: Path) -> None:
     path = write_json(tmp_path / "d.json", karpathy_value())
-    record = read("karpathy", str(path), problems=Problems(), pictures=False).records[0]
+    record = read("karpathy", str(path), problems=Problems(), with_images=False).records[0]
     assert record.image.name == "one.jpg"
-    with pytest.raises(ImageError, match="read without its pictures"):
+    with pytest.raises(ImageError, match="read without its images"):
         record.image.load()
 
 
@@ -123,19 +123,19 @@ def test_the_folder_of_flickr8k(tmp_path: Path) -> None:
     assert detect(str(renamed)) == "flickr8k"
 
 
-def test_a_folder_with_pictures_does_not_take_a_licence_for_captions(tmp_path: Path) -> None:
+def test_a_folder_with_images_does_not_take_a_licence_for_captions(tmp_path: Path) -> None:
     write_folder(tmp_path)
     touch(tmp_path, "notes/LICENSE.txt")
     assert [image.id for image in captions_of(tmp_path)] == ["one", "three", "two"]
 
 
-def test_captions_of_pictures_that_are_not_there_count_beside_others(tmp_path: Path) -> None:
+def test_captions_of_images_that_are_not_there_count_beside_others(tmp_path: Path) -> None:
     write_folder(tmp_path)
     (tmp_path / "two.jpg").unlink()
     found = captions_of(tmp_path)
     assert [image.id for image in found] == ["one", "three", "two"]
     assert {image.id: image.captions for image in found} == {i.name: i.captions for i in ITEMS}
-    with pytest.raises(DataError, match="there is no picture for these captions"):
+    with pytest.raises(DataError, match="there is no image for these captions"):
         read("folder", str(tmp_path), problems=Problems())
 
 
@@ -143,7 +143,7 @@ def test_captions_of_pictures_that_are_not_there_count_beside_others(tmp_path: P
 def test_a_pipe_is_not_waited_for(reader: str, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(DataError, match="it is not a regular file"):
-        read(reader, str(tmp_path / "pipe"), problems=Problems(), pictures=False)
+        read(reader, str(tmp_path / "pipe"), problems=Problems(), with_images=False)
 
 
 def test_what_a_shell_hands_over_is_read() -> None:
@@ -201,7 +201,7 @@ def test_what_is_not_there_or_damaged(tmp_path: Path) -> None:
 
 
 def test_an_empty_folder_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="no picture in it"):
+    with pytest.raises(DataError, match="no image in it"):
         captions_of(tmp_path)
 
 

@@ -1,4 +1,4 @@
-"""The real thing: MSCOCO in Karpathy's layout, its pictures in tars."""
+"""The real thing: MSCOCO in Karpathy's layout, its images in tars."""
 
 from pathlib import Path
 

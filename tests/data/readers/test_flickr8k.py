@@ -43,7 +43,7 @@ def test_the_re_upload_with_commas(tmp_path: Path) -> None:
     assert as_items(read_all("flickr8k", tmp_path)) == expected
 
 
-def test_the_row_without_a_picture(tmp_path: Path) -> None:
+def test_the_row_without_an_image(tmp_path: Path) -> None:
     make_images(tmp_path)
     write_flickr8k(tmp_path)
     with (tmp_path / "Flickr8k.token.txt").open("a") as file:

@@ -45,7 +45,7 @@ def test_bad_sidecars_are_named(tmp_path: Path) -> None:
     reading, problems = read_skipping("folder", tmp_path)
     assert as_items(reading) == [Item("good", ("fine",)), Item("half", ("fine too",))]
     assert {(p.where, p.why.partition("(")[0].strip()) for p in problems.items} == {
-        ("lonely.txt", "there is no picture for these captions"),
+        ("lonely.txt", "there is no image for these captions"),
         ("empty.txt", "the caption is empty"),
         ("empty.jpg", "its caption cannot be used"),
         ("latin.txt, line 1", "the caption is not valid Unicode"),
@@ -94,11 +94,11 @@ def test_file_names_that_are_not_utf8(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["nothing", "file.txt", "empty", "x" * 5000, "nul\0"])
-def test_sources_that_are_no_folder_of_pictures(tmp_path: Path, name: str) -> None:
+def test_sources_that_are_no_folder_of_images(tmp_path: Path, name: str) -> None:
     (tmp_path / "file.txt").touch()
     (tmp_path / "empty").mkdir()
     with pytest.raises(DataError) as caught:
         read_all("folder", tmp_path / name)
     assert caught.value.why in (
-        "there is no such folder", "it is not a folder", "there is no picture in it",
+        "there is no such folder", "it is not a folder", "there is no image in it",
     )  # fmt: skip

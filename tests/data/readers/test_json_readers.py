@@ -64,13 +64,13 @@ def test_coco_names_of_2014_and_2017(tmp_path: Path) -> None:
     image = reading.records[0].image
     assert isinstance(image, TarImage)
     assert (image.member, image.offset, image.size) == ("000000000042.jpg", 512, 1)
-    # Somebody's own picture number 42 is not COCO's.
+    # Somebody's own image number 42 is not COCO's.
     rows = [{"cocoid": 42, "filename": "cat.jpg", "sentences": []}]
     with pytest.raises(DataError, match=r"'cat\.jpg' is not in"):
         read_all("karpathy", write_json(path, {"images": rows}), tar)
 
 
-def test_two_rows_cannot_have_one_picture(tmp_path: Path) -> None:
+def test_two_rows_cannot_have_one_image(tmp_path: Path) -> None:
     (tmp_path / "x.jpg").touch()
     rows = [{"filepath": f, "filename": "x.jpg", "cocoid": f, "sentences": ["a"]} for f in "ab"]
     reading, problems = read_skipping("karpathy", write_json(tmp_path / "d.json", {"images": rows}))

@@ -73,5 +73,5 @@ def test_flickr8k_holds_a_line_for_each_caption(items: list[Item]) -> None:
 
 @given(items=datasets(LINES, 0))
 @settings(max_examples=40, deadline=None)
-def test_a_folder_holds_labelled_and_unlabelled_pictures(items: list[Item]) -> None:
+def test_a_folder_holds_labelled_and_unlabelled_images(items: list[Item]) -> None:
     check("folder", items)

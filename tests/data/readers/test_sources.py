@@ -1,4 +1,4 @@
-"""Pictures are found by name, fast, never outside the roots and never by a guess."""
+"""Images are found by name, fast, never outside the roots and never by a guess."""
 
 import io
 import os
@@ -47,7 +47,7 @@ def test_nothing_outside_the_roots(tmp_path: Path) -> None:
     assert finder.find(f"{tmp_path}/tree/other/../inside.jpg") == inside
     assert finder.find("/somebody/else/inside.jpg") == inside
     # A foreign path of the same depth is not taken for one beneath the root.
-    with pytest.raises(DataError, match="fits 2 pictures"):
+    with pytest.raises(DataError, match="fits 2 images"):
         finder.find(f"{tmp_path}/foreign/x.jpg")
     assert ImageFinder([Path("/")]).find(str(tmp_path / "secret.jpg")) == FileImage(
         tmp_path / "secret.jpg"
@@ -56,9 +56,9 @@ def test_nothing_outside_the_roots(tmp_path: Path) -> None:
 
 def test_ambiguity_is_an_error_not_a_guess(tmp_path: Path) -> None:
     touch(tmp_path, "one/x.jpg", "two/x.jpg", "one/y.jpg")
-    with pytest.raises(DataError, match="fits 2 pictures"):
+    with pytest.raises(DataError, match="fits 2 images"):
         ImageFinder([tmp_path]).find("x.jpg")
-    with pytest.raises(DataError, match="fits 2 pictures"):
+    with pytest.raises(DataError, match="fits 2 images"):
         ImageFinder([tmp_path / "one", tmp_path / "two"]).find("x.jpg")
     assert ImageFinder([tmp_path]).find("two/x.jpg") == FileImage(tmp_path / "two/x.jpg")
     # A root's own name tells two roots apart.
@@ -66,7 +66,7 @@ def test_ambiguity_is_an_error_not_a_guess(tmp_path: Path) -> None:
     assert finder.find("two/x.jpg") == FileImage(tmp_path / "two/x.jpg")
 
 
-def test_a_namesake_does_not_stand_in_for_a_missing_picture(tmp_path: Path) -> None:
+def test_a_namesake_does_not_stand_in_for_a_missing_image(tmp_path: Path) -> None:
     touch(tmp_path, "train/x.jpg", "val/y.jpg")
     assert ImageFinder([tmp_path]).find("val/x.jpg") is None
     assert ImageFinder([tmp_path]).find("val/x.jpg", "/elsewhere/val/x.jpg") is None
@@ -152,8 +152,8 @@ def test_tar_members_are_read_in_place(tmp_path: Path) -> None:
     assert images[1].name == f"{tar}:./set/5.png"
     assert pickle.loads(pickle.dumps(images)) == images
     with ThreadPoolExecutor(8) as pool:
-        pictures = pool.map(lambda image: image and image.load(), images * 10)
-        pixels = [picture and picture.getpixel((3, 2)) for picture in pictures]
+        loaded = pool.map(lambda image: image and image.load(), images * 10)
+        pixels = [one and one.getpixel((3, 2)) for one in loaded]
     assert pixels == list(colours.values()) * 10
 
 

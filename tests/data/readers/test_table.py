@@ -173,13 +173,13 @@ def test_tables_that_cannot_be_read(tmp_path: Path, name: str, data: bytes, why:
 
 def test_where_images_are_looked_for(tmp_path: Path) -> None:
     make_images(tmp_path / "photos")
-    make_images(tmp_path / "meta/pictures")
+    make_images(tmp_path / "meta/images")
     path = tmp_path / "meta/t.csv"
     for image, roots, expected in (
-        ("pictures/one.jpg", (), "meta/pictures/one.jpg"),
-        ("one.jpg", (), "meta/pictures/one.jpg"),
+        ("images/one.jpg", (), "meta/images/one.jpg"),
+        ("one.jpg", (), "meta/images/one.jpg"),
         ("one.jpg", ("photos",), "photos/one.jpg"),
-        ("pictures/one.jpg", (".",), "meta/pictures/one.jpg"),
+        ("images/one.jpg", (".",), "meta/images/one.jpg"),
         ("../photos/one.jpg", (".",), "photos/one.jpg"),
         (f"{tmp_path}/photos/one.jpg", ("photos",), "photos/one.jpg"),
     ):
@@ -197,7 +197,7 @@ def test_where_images_are_looked_for(tmp_path: Path) -> None:
         read_all("table", path)
 
 
-def test_a_namesake_is_not_taken_for_a_missing_picture(tmp_path: Path) -> None:
+def test_a_namesake_is_not_taken_for_a_missing_image(tmp_path: Path) -> None:
     make_images(tmp_path / "photos/train")
     (tmp_path / "photos/val").mkdir()
     path = write(tmp_path / "meta", "image,caption\nval/one.jpg,a ball\n")
@@ -234,7 +234,7 @@ def test_image_wins_over_its_other_names(tmp_path: Path) -> None:
     assert as_items(read_all("table", path)) == [Item("one", ("a ball",))]
 
 
-def test_a_picture_out_of_the_roots_in_two_spellings_is_one(
+def test_an_image_out_of_the_roots_in_two_spellings_is_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It must not be learnt from and held out."""
@@ -271,7 +271,7 @@ def test_paths_from_the_working_folder(tmp_path: Path, monkeypatch: pytest.Monke
         found("photos/one.jpg", Path("tables/deep"))
     # A namesake somewhere beneath the table is a guess, and so is the working folder.
     make_images(tmp_path / "tables/deep")
-    with pytest.raises(DataError, match=r"fits 2 pictures, .*photos/one\.jpg and .*deep/one\.jpg"):
+    with pytest.raises(DataError, match=r"fits 2 images, .*photos/one\.jpg and .*deep/one\.jpg"):
         found("photos/one.jpg")
     # A path that leads there from the table means that, wherever one stands.
     make_images(tmp_path / "tables/photos")

@@ -23,10 +23,10 @@ WAYS = [Way(), *(Way(True, width, cached) for width in (1, 3) for cached in (Tru
 @pytest.fixture(scope="module")
 def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("models")
-    make_model(folder / "seeing", eyes=NETWORK)
+    make_model(folder / "seeing", backbone=NETWORK)
     make_model(folder / "backbone")
-    make_model(folder / "teacher", "causal", eyes=NETWORK, seed=7)
-    make_model(folder / "ends", "causal", eyes=NETWORK, says=".")
+    make_model(folder / "teacher", "causal", backbone=NETWORK, seed=7)
+    make_model(folder / "ends", "causal", backbone=NETWORK, says=".")
     return folder
 
 
@@ -68,7 +68,7 @@ def test_the_caches_make_no_difference_to_the_words(models: Path) -> None:
         assert np.array_equal(with_, without)
 
 
-def test_a_teacher_has_its_own_weights_and_the_students_eyes(models: Path) -> None:
+def test_a_teacher_has_its_own_weights_and_the_students_backbone(models: Path) -> None:
     made = ring(models / "seeing", models / "teacher")
     pair = made.pairs["whole"]
     taught = load_whole(models / "teacher").whole.model.state_dict()
@@ -76,8 +76,8 @@ def test_a_teacher_has_its_own_weights_and_the_students_eyes(models: Path) -> No
     name = "decoder.output.weight"
     assert torch.equal(teacher[name], taught[name])
     assert not torch.equal(teacher[name], student[name])
-    eyes = next(key for key in student if key.startswith("eyes."))
-    assert torch.equal(teacher[eyes], student[eyes])
+    backbone = next(key for key in student if key.startswith("backbone."))
+    assert torch.equal(teacher[backbone], student[backbone])
     alone = ring(models / "seeing").pairs["whole"].teacher.model.state_dict()
     assert torch.equal(alone[name], student[name])
 
@@ -130,9 +130,9 @@ def test_another_shape_is_refused(models: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_the_papers_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its vocabulary and eyes made small, which are not what is tested here."""
+    """Its vocabulary and backbone made small, which are not what is tested here."""
     monkeypatch.setattr(models_module, "BASE_WORDS", 30)
-    monkeypatch.setattr(models_module, "BASE_EYES", NETWORK)
+    monkeypatch.setattr(models_module, "BASE_BACKBONE", NETWORK)
     monkeypatch.setattr(models_module, "BASE_PIXELS", PIXELS)
     loaded, pairs = transformer_base(2)
     made = Contest(loaded, pairs, CPU)

@@ -25,8 +25,8 @@ RIVALS = [f"{who}, {how}" for who in ("BLIP-base", "ViT-GPT2") for how in ("gree
 @pytest.fixture(scope="module")
 def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("models")
-    make_model(folder / "student", eyes=NETWORK)
-    make_model(folder / "teacher", "causal", eyes=NETWORK)
+    make_model(folder / "student", backbone=NETWORK)
+    make_model(folder / "teacher", "causal", backbone=NETWORK)
     return folder
 
 

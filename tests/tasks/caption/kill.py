@@ -5,7 +5,7 @@
 Each kill strikes when a random number of captions has been added since the start of that run, and a
 random moment later. Of text files, every third one waits for a file that is being written. After
 each kill all files that have a final name are looked at: each must be whole. A model nobody
-trained, with eyes of its own, looks at drawn scenes, so captions and confidences differ.
+trained, with a backbone of its own, looks at drawn scenes, so captions and confidences differ.
 """
 
 import argparse
@@ -29,7 +29,7 @@ from naic.files import TEMPORARY_SUFFIX
 from naic.models.folder import WEIGHTS
 from tests.runtime.small import NETWORK, make_model
 
-PICTURES = 120
+IMAGES = 120
 POLL_SECONDS, CLOSELY = 0.002, 0.0002
 STARTING_SECONDS = 2.0
 FEW = 5  # captions: if there were no more, none could be told from another's
@@ -46,10 +46,10 @@ class Kill:
 
 
 def make_home(folder: Path) -> None:
-    """The model, the pictures, of which some are torn, and a folder for each way to caption."""
-    sharpen(make_model(folder / "model", eyes=NETWORK, seed=3))
+    """The model, the images, of which some are torn, and a folder for each way to caption."""
+    sharpen(make_model(folder / "model", backbone=NETWORK, seed=3))
     (folder / "photos").mkdir()
-    for number, record in enumerate(records(PICTURES, 0)):
+    for number, record in enumerate(records(IMAGES, 0)):
         path = folder / "photos" / f"{number % 3}" / f"{number:04d}.png"
         path.parent.mkdir(exist_ok=True)
         record.image.load().save(path)
@@ -58,13 +58,13 @@ def make_home(folder: Path) -> None:
 
 
 def sharpen(model: Path) -> None:
-    """Make a model that nobody trained say other things of other pictures.
+    """Make a model that nobody trained say other things of other images.
 
     As it is drawn, what it sees fades from layer to layer, and a mix-up of captions would not show.
     """
     weights = load_file(model / WEIGHTS)
     for name, weight in weights.items():
-        if name.startswith("eyes.") and weight.ndim == 4:
+        if name.startswith("backbone.") and weight.ndim == 4:
             weight *= 3
     weights["decoder.layers.0.cross.out.weight"] *= 5
     weights["decoder.output.bias"].zero_()
@@ -105,7 +105,7 @@ class Trial:
         return found - {self.out.name + TEMPORARY_SUFFIX}
 
     def finish(self) -> None:
-        """Go on to the end, in this process; some pictures are torn."""
+        """Go on to the end, in this process; some images are torn."""
         quiet = io.StringIO()
         with contextlib.redirect_stdout(quiet), contextlib.redirect_stderr(quiet):
             assert naic(self.words()) == 3
@@ -157,7 +157,7 @@ def trials(home: Path, kind: str, kills: int, seed: int) -> list[Kill]:
     expected = unbroken.content()
     struck: list[Kill] = []
     while len(struck) < kills:
-        most = max(1, PICTURES // (2 * kills))  # so that the end is not reached before the last
+        most = max(1, IMAGES // (2 * kills))  # so that the end is not reached before the last
         # The file is written at the end only; of texts one is always being written.
         during = len(struck) % 3 == 2 and kind == "txt"
         more = rng.randint(0, most)
@@ -175,8 +175,8 @@ def trials(home: Path, kind: str, kills: int, seed: int) -> list[Kill]:
 
 
 def check_whole(content: dict[str, bytes], kind: str) -> None:
-    """None is missing, none is doubled; torn pictures have none."""
-    good = PICTURES - sum(number % 50 == 7 for number in range(PICTURES))
+    """None is missing, none is doubled; torn images have none."""
+    good = IMAGES - sum(number % 50 == 7 for number in range(IMAGES))
     if kind == "txt":
         assert len(content) == good
         assert all(data.count(b"\n") == 1 for data in content.values())
@@ -209,7 +209,7 @@ def main() -> None:
         command = f"python -m tests.tasks.caption.kill --kills {chosen.kills} --seed {chosen.seed}"
         result = {
             "command": command,
-            "pictures": PICTURES,
+            "images": IMAGES,
             "kills": [asdict(kill) for kill in struck],
             "identical": True,  # or the run would have ended with an error
         }

@@ -8,7 +8,7 @@ from typing import Any
 
 from naic.data.records import Problem
 from naic.errors import ImageError
-from naic.tasks.caption.run import Captioned, CaptionOptions, Hearers, caption
+from naic.tasks.caption.run import Callbacks, Captioned, CaptionOptions, caption
 from naic.tasks.prepare import Progress
 
 THINGS = ("cat", "dog", "red bus", "bowl of soup")
@@ -31,7 +31,7 @@ class Said:
 
 
 def says(path: str, alternatives: int = 0, max_words: int | None = None) -> Said:
-    """Depends on the name of the picture, and on nothing else."""
+    """Depends on the name of the image, and on nothing else."""
     number = zlib.crc32(Path(path).name.encode("utf-8", "surrogateescape"))
     words = f"a {THINGS[number % len(THINGS)]} seen from above".split()[:max_words]
     said = tuple(Word(word, 1 / (2 + place)) for place, word in enumerate(words))
@@ -42,7 +42,7 @@ def says(path: str, alternatives: int = 0, max_words: int | None = None) -> Said
 
 @dataclass
 class Fake:
-    """Names with "bad" in them are no pictures; after `breaks_at` captions it is stopped."""
+    """Names with "bad" in them are no images; after `breaks_at` captions it is stopped."""
 
     breaks_at: int | None = None
     seen: list[str] = field(default_factory=list)
@@ -52,10 +52,10 @@ class Fake:
         return self
 
     def each(
-        self, pictures: Iterable[str], *, batch: int, alternatives: int, max_words: int | None
+        self, images: Iterable[str], *, batch: int, alternatives: int, max_words: int | None
     ) -> Iterator[Any]:
         self.batches.append(batch)
-        for number, path in enumerate(pictures):
+        for number, path in enumerate(images):
             if number == self.breaks_at:
                 raise KeyboardInterrupt
             self.seen.append(path)
@@ -77,8 +77,8 @@ class Heard:
     def out(self) -> str:
         return "".join(self.pieces)
 
-    def hearers(self) -> Hearers:
-        return Hearers(self.pieces.append, self.problems.append, self.reports.append)
+    def callbacks(self) -> Callbacks:
+        return Callbacks(self.pieces.append, self.problems.append, self.reports.append)
 
 
 NO_MODEL = Path("no-such-model")
@@ -91,7 +91,7 @@ def run(
     heard = Heard()
     options = CaptionOptions(tuple(map(Path, paths)), NO_MODEL, **settings)
     fake = fake or Fake()
-    return caption(options, heard.hearers(), listed=lambda: listed, load=fake.load), heard
+    return caption(options, heard.callbacks(), listed=lambda: listed, load=fake.load), heard
 
 
 def touch(folder: Path, *names: str) -> Path:

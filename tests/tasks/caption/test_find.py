@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from naic.data.records import Problem
 from naic.errors import ConfigError
-from naic.tasks.caption.find import Found, find_pictures, read_list
+from naic.tasks.caption.find import Found, find_images, read_list
 from tests.tasks.caption.small import touch
 
 
@@ -21,18 +21,18 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def paths(*named: str, **settings: Any) -> list[str]:
-    found, problems, _ = find_pictures([Path(name) for name in named], **settings)
+    found, problems, _ = find_images([Path(name) for name in named], **settings)
     assert problems == []
-    return [picture.path for picture in found]
+    return [image.path for image in found]
 
 
 def only_problem(*named: str, **settings: Any) -> Problem:
-    found, (problem,), _ = find_pictures([Path(name) for name in named], **settings)
+    found, (problem,), _ = find_images([Path(name) for name in named], **settings)
     assert found == []
     return problem
 
 
-def test_a_folder_stands_for_all_pictures_in_it_and_beneath(home: Path) -> None:
+def test_a_folder_stands_for_all_images_in_it_and_beneath(home: Path) -> None:
     touch(home / "p", "b/c.png", "b-a.PNG", "a.heic", "a.txt", ".h.png", ".git/x.png", "z.png")
     assert paths("p/z.png", "p", "p/missing.jpg") == [
         *("p/z.png", "p/a.heic", "p/b/c.png", "p/b-a.PNG", "p/missing.jpg")
@@ -42,17 +42,17 @@ def test_a_folder_stands_for_all_pictures_in_it_and_beneath(home: Path) -> None:
 
 def test_names_are_those_beneath_the_folder_that_was_named(home: Path) -> None:
     touch(home / "p", "b/c.png", "z.png")
-    found, _, _ = find_pictures([Path("p"), Path("p/b/c.png"), Path(str(home / "p" / "z.png"))])
+    found, _, _ = find_images([Path("p"), Path("p/b/c.png"), Path(str(home / "p" / "z.png"))])
     assert found == [
         Found("p/b/c.png", "b/c.png"),
         Found("p/z.png", "z.png"),
     ]
-    assert find_pictures([Path("p/b/c.png")])[0] == [Found("p/b/c.png", "c.png")]
+    assert find_images([Path("p/b/c.png")])[0] == [Found("p/b/c.png", "c.png")]
     os.chdir("p")
-    assert find_pictures([Path()])[0] == [Found("b/c.png", "b/c.png"), Found("z.png", "z.png")]
+    assert find_images([Path()])[0] == [Found("b/c.png", "b/c.png"), Found("z.png", "z.png")]
 
 
-def test_a_picture_is_found_once_however_it_is_spelt(home: Path) -> None:
+def test_an_image_is_found_once_however_it_is_spelt(home: Path) -> None:
     touch(home / "p", "1.png", "b/2.png")
     Path("q").symlink_to("p")
     assert paths("p/b/../1.png", "p/1.png", f"{home}/p/1.png", "q/1.png") == ["p/b/../1.png"]
@@ -72,10 +72,10 @@ def test_a_current_folder_that_is_gone(home: Path) -> None:
         os.chdir(home)
 
 
-def test_a_folder_without_pictures_is_a_problem(home: Path) -> None:
+def test_a_folder_without_images_is_a_problem(home: Path) -> None:
     touch(home, "notes/a.txt", "deep/er/a.png")
     problem = only_problem("notes")
-    assert (problem.where, problem.why) == ("notes", "there is no picture in it")
+    assert (problem.where, problem.why) == ("notes", "there is no image in it")
     assert ".jpg, " in problem.hint
     assert "were not looked into" not in problem.hint
     assert "were not looked into" in only_problem("deep", recursive=False).hint
@@ -93,11 +93,11 @@ def test_a_folder_that_cannot_be_listed_is_a_problem(
         return scan(path)
 
     monkeypatch.setattr(os, "scandir", refuse)
-    found, problems, _ = find_pictures([Path("p")])
+    found, problems, _ = find_images([Path("p")])
     assert found == [Found("p/b.png", "b.png")]
     why = "the folder cannot be listed (Permission denied)"
     assert problems == [Problem("p/shut", why, "Check its permissions.")]
-    assert only_problem("p/shut").why == why  # and not also: there is no picture in it
+    assert only_problem("p/shut").why == why  # and not also: there is no image in it
 
 
 def test_loops_of_links_end(home: Path) -> None:
@@ -117,7 +117,7 @@ def test_patterns(home: Path) -> None:
     assert paths("p/.*") == ["p/.e.png", "p/.f/g.png"]
     assert paths("[pq]") == ["p/a.png", "p/b.png", "p/c/d.jpg", "q/h.png"]  # folders, as they are
     assert paths(f"{home}/p/a*") == [f"{home}/p/a.png"]
-    assert find_pictures([Path("p/c/*.jpg")])[0] == [Found("p/c/d.jpg", "d.jpg")]
+    assert find_images([Path("p/c/*.jpg")])[0] == [Found("p/c/d.jpg", "d.jpg")]
 
 
 def test_a_pattern_that_fits_nothing_is_a_problem(home: Path) -> None:
@@ -125,7 +125,7 @@ def test_a_pattern_that_fits_nothing_is_a_problem(home: Path) -> None:
     for pattern in ("p/*", "nowhere/*.png", "p/*.jpg"):
         problem = only_problem(pattern)
         assert problem.where == pattern
-        assert problem.why == "there is no such file, and as a pattern it fits no picture"
+        assert problem.why == "there is no such file, and as a pattern it fits no image"
     assert "**" in only_problem("p/a**b/*.png").why
 
 
@@ -144,7 +144,7 @@ def test_a_list_on_standard_input(home: Path) -> None:
     names = b"p/1.png\0two\nlines.png\0"
     assert paths("-", listed=lambda: names, null=True) == ["p/1.png", "two\nlines.png"]
     with pytest.raises(ConfigError, match="the names in the list end in NUL"):
-        find_pictures([Path("-")], listed=lambda: names)
+        find_images([Path("-")], listed=lambda: names)
     assert only_problem("-", listed=lambda: b"\n\n").why == "there is no name on standard input"
 
 
@@ -179,15 +179,15 @@ def test_ten_thousand_files_each_once(home: Path) -> None:
     assert paths("p", "p/*.jpg", "p") == names
 
 
-def test_a_file_that_cannot_be_opened_is_left_to_the_picture_beside_it(home: Path) -> None:
+def test_a_file_that_cannot_be_opened_is_left_to_the_image_beside_it(home: Path) -> None:
     touch(home / "p", "1.CR2", "1.jpg", "2.heic", "b/1.cr2", "b/2.HEIC", "b/2.PNG", "b/2.svg")
     expected = ["p/1.jpg", "p/2.heic", "p/b/1.cr2", "p/b/2.PNG"]
     for named in ("p", "p/**", "p/**/*.*", f"{home}/p"):
-        found, problems, passed_over = find_pictures([Path(named)])
-        assert [os.path.relpath(picture.path, home) for picture in found] == expected
+        found, problems, passed_over = find_images([Path(named)])
+        assert [os.path.relpath(image.path, home) for image in found] == expected
         assert (problems, passed_over) == ([], 3)
     assert paths("-", listed=lambda: b"p\n") == expected
-    # A pattern that leaves the picture out asks for the file itself; so does its name.
+    # A pattern that leaves the image out asks for the file itself; so does its name.
     assert paths("p/*.CR2") == ["p/1.CR2"]
     assert paths("p/b/2.svg", "p") == ["p/b/2.svg", *expected]
     assert paths("p", "p/1.CR2") == ["p/1.CR2", *expected]
@@ -201,7 +201,7 @@ def test_an_address_is_not_fetched(home: Path, address: str) -> None:
     expected = Problem(address, "naic fetches nothing", "Download it, and name the file.")
     assert only_problem(address) == expected
     assert only_problem("-", listed=lambda: address.encode()) == expected
-    found, problems, _ = find_pictures([Path("a.jpg"), Path(address)])
+    found, problems, _ = find_images([Path("a.jpg"), Path(address)])
     assert (found, problems) == ([Found("a.jpg", "a.jpg")], [expected])
     touch(home, "http:/x.jpg")
     assert paths("http:/x.jpg") == ["http:/x.jpg"]  # a folder may be called so

@@ -258,7 +258,7 @@ def test_what_was_found_at_the_beginning_is_kept(out: Path) -> None:
     assert out.read_bytes() == b"caf\xe9\nrow 0\nrow 1\nrow 2\nrow 3\n"
 
 
-def test_pictures_that_came_and_went_meanwhile(
+def test_images_that_came_and_went_meanwhile(
     out: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is said of those that are still there is kept; the file has the order of the new."""
@@ -271,7 +271,7 @@ def test_pictures_that_came_and_went_meanwhile(
     assert out.read_text() == "".join(f"row {n} é\n\n" for n in (9, 5, 1, 4, 3))
 
 
-def test_captions_of_pictures_that_are_there_are_not_lost(
+def test_captions_of_images_that_are_there_are_not_lost(
     out: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -286,7 +286,7 @@ def test_captions_of_pictures_that_are_there_are_not_lost(
     assert work(out, names=NAMES[1:]) == 5
 
 
-def test_a_picture_of_a_folder_that_is_gone_is_not_taken_for_deleted(
+def test_an_image_of_a_folder_that_is_gone_is_not_taken_for_deleted(
     out: Path, tmp_path: Path
 ) -> None:
     """Its disk may not be mounted."""
@@ -308,7 +308,7 @@ def test_a_picture_of_a_folder_that_is_gone_is_not_taken_for_deleted(
         assert book.take_up(there[1:], 1) == [0]
 
 
-def test_a_problem_of_a_picture_that_is_not_named_any_more_is_no_loss(
+def test_a_problem_of_an_image_that_is_not_named_any_more_is_no_loss(
     out: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As of a RAW file that has a JPEG beside it by now."""

@@ -164,10 +164,10 @@ def test_other_names_are_refused(name: str) -> None:
 
 
 def test_two_names_of_one_image_are_refused() -> None:
-    pictures = [Found(path, path) for path in ("1.jpg", "2.jpg", "b/COCO_val2014_000000000002.jpg")]
-    refuse_same_images(pictures[:2])
+    images = [Found(path, path) for path in ("1.jpg", "2.jpg", "b/COCO_val2014_000000000002.jpg")]
+    refuse_same_images(images[:2])
     with pytest.raises(ConfigError, match=r"it is image 2, and so is 2\.jpg"):
-        refuse_same_images(pictures)
+        refuse_same_images(images)
 
 
 @pytest.mark.parametrize("kind", ["json", "jsonl", "csv", "coco"])

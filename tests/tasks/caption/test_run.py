@@ -70,8 +70,8 @@ def test_what_cannot_be_is_refused_before_the_model_is_loaded(home: Path) -> Non
     fake = Fake()
     fake.load = load  # type: ignore[method-assign]
     cases: list[tuple[tuple[str, ...], dict[str, Any], str]] = [
-        ((), {}, "no picture was named"),
-        (("notes",), {}, "there is no picture in it"),
+        ((), {}, "no image was named"),
+        (("notes",), {}, "there is no image in it"),
         (("p",), {"batch": 0}, "0 is below 1"),
         (("p",), {"batch": 4097}, "4097 is above 4096"),
         (("p",), {"alternatives": -1}, "-1 is not from 0 to 100"),
@@ -82,7 +82,7 @@ def test_what_cannot_be_is_refused_before_the_model_is_loaded(home: Path) -> Non
         (("p",), {"out": Path("-")}, "- is no file"),
         (("p",), {"out": Path("p")}, "it is a folder"),
         (("p",), {"out": Path("/dev/null")}, "is no regular file"),
-        (("p",), {"out": Path("p/2.jpg")}, "it is one of the pictures"),
+        (("p",), {"out": Path("p/2.jpg")}, "it is one of the images"),
         (("p",), {"out": Path("nowhere/deep/o")}, "nowhere/deep: there is no such folder"),
         (("p",), {"out": Path("p/1.jpg/o")}, "p/1.jpg: there is no such folder"),
         (("p",), {"format": "txt", "out": Path("p/1.jpg")}, "it is no folder"),
@@ -165,7 +165,7 @@ def test_another_command_does_not_go_on(home: Path) -> None:
     assert len(fake.seen) == 3
 
 
-def test_the_same_names_elsewhere_are_other_pictures(home: Path) -> None:
+def test_the_same_names_elsewhere_are_other_images(home: Path) -> None:
     out = home / "out"
     with pytest.raises(KeyboardInterrupt):
         run("1.jpg", "2.jpg", out=out, fake=Fake(breaks_at=1), batch=1)
@@ -297,7 +297,7 @@ def test_a_name_that_says_nothing_else_is_fine(home: Path, out: str, kind: str) 
     assert Path(out).exists()
 
 
-def test_raw_files_beside_their_pictures_are_no_problem(home: Path) -> None:
+def test_raw_files_beside_their_images_are_no_problem(home: Path) -> None:
     touch(Path("raw"), "1.CR2", "1.jpg", "2.heic", "2.jpg")
     for settings in ({}, {"out": Path("out")}, {"format": "txt"}):
         done, heard = run("raw", **settings)
@@ -350,7 +350,7 @@ def test_skip_captions_only_the_new_ones(home: Path, kind: str) -> None:
     assert not Path("out.part").exists()
 
 
-def test_skip_tries_bad_pictures_again(home: Path) -> None:
+def test_skip_tries_bad_images_again(home: Path) -> None:
     settings: dict[str, Any] = {"out": Path("out"), "format": "jsonl", "existing": "skip"}
     run("p", **settings)
     fake = Fake()
@@ -408,7 +408,7 @@ def test_a_file_of_another_kind_is_not_added_to(home: Path) -> None:
     assert here() == ["out", "p"]
 
 
-def test_no_file_is_made_when_no_picture_could_be_used(home: Path) -> None:
+def test_no_file_is_made_when_no_image_could_be_used(home: Path) -> None:
     done, heard = run("p/3bad.jpg", "p/x bad.jpg", out=Path("out"))
     assert (done.captions, done.kept, done.bad) == (0, 0, 2)
     assert len(heard.problems) == 2
@@ -447,7 +447,7 @@ def test_a_table_for_a_spreadsheet(home: Path) -> None:
     assert [row["confidence"] for row in table] == ["0.25", "0.25"]
 
 
-def test_ten_thousand_pictures(home: Path) -> None:
+def test_ten_thousand_images(home: Path) -> None:
     names = [f"{number:05d}.jpg" for number in range(10_000)]
     touch(Path("many"), *names)
     with pytest.raises(KeyboardInterrupt):

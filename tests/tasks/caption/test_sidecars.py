@@ -51,7 +51,7 @@ def test_where_the_text_goes(path: str, text: str) -> None:
     assert sidecar(Found(path, "n/m.jpg"), Path("out")) == "out/n/m.txt"
 
 
-def test_beside_each_picture(photos: Path) -> None:
+def test_beside_each_image(photos: Path) -> None:
     done, heard = run(photos, format="txt")
     assert texts(photos) == EXPECTED
     assert (done.captions, done.kept, done.bad) == (3, 0, 0)
@@ -66,7 +66,7 @@ def test_in_a_folder_that_mirrors(photos: Path) -> None:
     assert texts(Path("named")) == {"3.txt": EXPECTED["b/3.txt"]}
 
 
-def test_pictures_that_have_a_text_are_not_captioned(photos: Path) -> None:
+def test_images_that_have_a_text_are_not_captioned(photos: Path) -> None:
     Path("photos/b/2.txt").write_text("by hand")
     fake = Fake()
     done, _ = run(photos, format="txt", fake=fake)
@@ -110,7 +110,7 @@ def test_a_run_that_was_cut_off_goes_on(photos: Path) -> None:
     assert texts(photos) == EXPECTED
 
 
-def test_two_pictures_with_one_text_are_refused_before_anything_is_done(photos: Path) -> None:
+def test_two_images_with_one_text_are_refused_before_anything_is_done(photos: Path) -> None:
     touch(photos, "b/2.jpg")
     fake = Fake()
     with pytest.raises(ConfigError) as caught:
@@ -126,7 +126,7 @@ def test_two_pictures_with_one_text_are_refused_before_anything_is_done(photos: 
     run("photos/b/3.jpg", "other/3.jpg", "photos/b/3.jpg", format="txt")  # one twice: no matter
 
 
-def test_two_pictures_with_one_text_are_refused_however_they_are_spelt(photos: Path) -> None:
+def test_two_images_with_one_text_are_refused_however_they_are_spelt(photos: Path) -> None:
     touch(photos, "1.png")
     Path("link").symlink_to("photos")
     for other in (f"{Path.cwd()}/photos/1.png", "photos/b/../1.png", "link/1.png"):
@@ -137,7 +137,7 @@ def test_two_pictures_with_one_text_are_refused_however_they_are_spelt(photos: P
     assert done.captions == 1
 
 
-def test_a_picture_that_cannot_be_opened_anyway_gives_way(photos: Path) -> None:
+def test_an_image_that_cannot_be_opened_anyway_gives_way(photos: Path) -> None:
     touch(photos, "1.CR2", "1.heic", "b/4.heic")
     done, heard = run(photos, format="txt")
     assert heard.problems == []
@@ -162,9 +162,9 @@ def test_letters_of_two_cases_are_one_file_on_macos(
     assert done.captions == 2
 
 
-def test_a_picture_is_never_written_over(photos: Path) -> None:
-    Path("photos/1.txt").write_bytes(b"a picture with an odd name")
-    with pytest.raises(ConfigError, match=r"photos/1\.txt: the text file of a picture would be"):
+def test_an_image_is_never_written_over(photos: Path) -> None:
+    Path("photos/1.txt").write_bytes(b"an image with an odd name")
+    with pytest.raises(ConfigError, match=r"photos/1\.txt: the text file of an image would be"):
         run("photos/1.txt", format="txt", existing="overwrite")
     with pytest.raises(ConfigError, match="would be written over it"):
         run("photos/1.jpg", "photos/1.txt", format="txt")
@@ -173,10 +173,10 @@ def test_a_picture_is_never_written_over(photos: Path) -> None:
     for out in (None, Path("link")):
         with pytest.raises(ConfigError, match="would be written over it"):
             run("photos/1.jpg", absolute, format="txt", existing="overwrite", out=out)
-    assert Path("photos/1.txt").read_bytes() == b"a picture with an odd name"
+    assert Path("photos/1.txt").read_bytes() == b"an image with an odd name"
 
 
-def test_bad_pictures_get_no_text(photos: Path) -> None:
+def test_bad_images_get_no_text(photos: Path) -> None:
     touch(photos, "bad.jpg")
     done, heard = run(photos, format="txt")
     assert [problem.why for problem in heard.problems] == ["it is torn"]
@@ -265,7 +265,7 @@ def test_an_out_that_is_a_file(photos: Path) -> None:
 
 @pytest.mark.parametrize("target", ["photos/b/3.jpg", "elsewhere.txt", "none", "photos/b"])
 def test_a_link_is_not_followed(photos: Path, target: str) -> None:
-    Path("photos/b/3.jpg").write_bytes(b"a picture")
+    Path("photos/b/3.jpg").write_bytes(b"an image")
     Path("elsewhere.txt").write_bytes(b"precious")
     Path("photos/1.txt").symlink_to(Path(target).absolute())
     for existing in ("overwrite", "append"):
@@ -277,7 +277,7 @@ def test_a_link_is_not_followed(photos: Path, target: str) -> None:
         )
         assert (done.captions, done.bad) == (1, 1)
     assert Path("photos/1.txt").readlink() == Path(target).absolute()
-    assert Path("photos/b/3.jpg").read_bytes() == b"a picture"
+    assert Path("photos/b/3.jpg").read_bytes() == b"an image"
     assert Path("elsewhere.txt").read_bytes() == b"precious"
     assert not Path("none").exists()
     done, heard = run("photos/1.jpg", format="txt")

@@ -39,7 +39,7 @@ def test_the_format_of_the_references_does_not_matter(tmp_path: Path) -> None:
     table = tmp_path / "t.jsonl"
     rows = [
         {
-            "image": f"pictures/COCO_val2014_{int(i.name):012d}.jpg",
+            "image": f"images/COCO_val2014_{int(i.name):012d}.jpg",
             "captions": list(reversed(i.captions)),
         }
         for i in items

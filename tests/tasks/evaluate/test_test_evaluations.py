@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from naic.cli.main import main
 from naic.errors import ConfigError, WriteError
 from naic.tasks.evaluate.run import EvaluateOptions, evaluate
-from naic.tasks.evaluate.test_evaluations import append_lines, default_log, log_look
+from naic.tasks.evaluate.test_evaluations import append_lines, default_log, log_test_evaluation
 from tests.data.readers.helpers import write_json
 
 IMAGES = {"train": 2, "test": 3, "val": 1}
@@ -41,8 +41,8 @@ def lines(path: Path) -> list[dict[str, Any]]:
 def test_a_line_says_it_all(options: EvaluateOptions) -> None:
     options = dataclasses.replace(options, why="the one figure of the paper")
     evaluation = evaluate(options)
-    assert log_look(evaluation, options) == Path("test-looks.jsonl")
-    (line,) = lines(Path("test-looks.jsonl"))
+    assert log_test_evaluation(evaluation, options) == Path("test-evaluations.jsonl")
+    (line,) = lines(Path("test-evaluations.jsonl"))
     assert re.fullmatch(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ", line.pop("time"))
     assert line.pop("signature").startswith(f"naic {line['naic']}|")
     assert line.pop("naic") == evaluation.signature["naic"]
@@ -60,31 +60,31 @@ def test_a_line_says_it_all(options: EvaluateOptions) -> None:
 
 
 def test_the_committed_log_is_taken_where_it_is(options: EvaluateOptions) -> None:
-    committed = Path("docs/results/test-looks.jsonl")
+    committed = Path("docs/results/test-evaluations.jsonl")
     committed.parent.mkdir(parents=True)
-    assert default_log() == Path("test-looks.jsonl")
+    assert default_log() == Path("test-evaluations.jsonl")
     committed.touch()
-    log_look(evaluate(options), options)
+    log_test_evaluation(evaluate(options), options)
     own = dataclasses.replace(options, log=Path("own.jsonl"))
-    log_look(evaluate(own), own)
+    log_test_evaluation(evaluate(own), own)
     assert len(lines(committed)) == len(lines(Path("own.jsonl"))) == 1
-    assert not Path("test-looks.jsonl").exists()
+    assert not Path("test-evaluations.jsonl").exists()
 
 
 def test_what_is_a_look(options: EvaluateOptions) -> None:
     """Not naming the split does not hide it; a figure of other images is none."""
     unnamed = dataclasses.replace(options, split=(), subset=True)
-    assert log_look(evaluate(unnamed), unnamed) is not None
+    assert log_test_evaluation(evaluate(unnamed), unnamed) is not None
     write_json(Path("val.json"), [{"image_id": 5, "caption": "a dog"}])
     val = dataclasses.replace(options, results=Path("val.json"), split=("val",))
-    assert log_look(evaluate(val), val) is None
+    assert log_test_evaluation(evaluate(val), val) is None
     every = [{"image_id": n, "caption": "a dog"} for n in range(6)]
     write_json(Path("all.json"), every)
     mixed = dataclasses.replace(options, results=Path("all.json"), split=())
-    assert log_look(evaluate(mixed), mixed) is None
+    assert log_test_evaluation(evaluate(mixed), mixed) is None
     named = dataclasses.replace(mixed, split=("train", "val", "test"))
-    assert log_look(evaluate(named), named) is not None
-    assert [line["split"] for line in lines(Path("test-looks.jsonl"))] == [
+    assert log_test_evaluation(evaluate(named), named) is not None
+    assert [line["split"] for line in lines(Path("test-evaluations.jsonl"))] == [
         ["test"],
         ["test", "train", "val"],
     ]
@@ -95,15 +95,15 @@ def test_what_is_logged_is_what_was_scored(options: EvaluateOptions) -> None:
     before = hashlib.sha256(Path("said.json").read_bytes()).hexdigest()
     evaluation = evaluate(options)
     Path("said.json").write_text("[]")
-    log_look(evaluation, options)
-    assert [line["sha256"] for line in lines(Path("test-looks.jsonl"))] == [before]
+    log_test_evaluation(evaluation, options)
+    assert [line["sha256"] for line in lines(Path("test-evaluations.jsonl"))] == [before]
 
 
 def test_two_systems_are_two_looks(options: EvaluateOptions) -> None:
     write_json(Path("other.json"), [{"image_id": n, "caption": "a cat"} for n in (2, 3, 4)])
     both = dataclasses.replace(options, against=Path("other.json"), bootstrap=100)
-    log_look(evaluate(both), both)
-    first, second = lines(Path("test-looks.jsonl"))
+    log_test_evaluation(evaluate(both), both)
+    first, second = lines(Path("test-evaluations.jsonl"))
     assert (first["captions"], second["captions"]) == ("said.json", "other.json")
     assert first["scores"]["CIDEr"] > second["scores"]["CIDEr"]
 
@@ -113,13 +113,13 @@ def test_it_is_logged_before_it_is_shown(
 ) -> None:
     words = ["evaluate", "said.json", "--references", "people.csv", "--split", "test", "--fast"]
     assert main([*words, "--bootstrap", "0", "--why", "here"]) == 0
-    assert capsys.readouterr().out.endswith("logged:    test-looks.jsonl\n")
-    assert lines(Path("test-looks.jsonl"))[0]["why"] == "here"
-    Path("test-looks.jsonl").unlink()
-    Path("test-looks.jsonl").mkdir()
+    assert capsys.readouterr().out.endswith("logged:    test-evaluations.jsonl\n")
+    assert lines(Path("test-evaluations.jsonl"))[0]["why"] == "here"
+    Path("test-evaluations.jsonl").unlink()
+    Path("test-evaluations.jsonl").mkdir()
     assert main([*words, "--bootstrap", "0"]) == 2
     said = capsys.readouterr()
-    assert "--log: test-looks.jsonl is a folder" in said.err
+    assert "--log: test-evaluations.jsonl is a folder" in said.err
     assert "CIDEr" not in said.out
 
 
@@ -201,7 +201,7 @@ def test_lines_come_back_in_order(
 
 def test_the_committed_log_is_whole() -> None:
     """Lines are only ever added to it: each is whole, and none is older than the one before."""
-    found = lines(Path(__file__).parents[3] / "docs" / "results" / "test-looks.jsonl")
+    found = lines(Path(__file__).parents[3] / "docs" / "results" / "test-evaluations.jsonl")
     keys = {"time", "captions", "sha256", "references", "data", "split", "images", "scores"}
     assert all(keys <= line.keys() for line in found)
     times = [line["time"] for line in found]

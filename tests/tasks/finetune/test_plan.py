@@ -1,4 +1,4 @@
-"""Which pictures are held out, and which words are learnt."""
+"""Which images are held out, and which words are learnt."""
 
 from pathlib import Path
 
@@ -46,13 +46,13 @@ def test_without_splits_some_are_held_out_and_all_are_used(count: int, seed: int
     assert share_out(records([""] * count), options)[0] == shared
 
 
-def test_another_seed_holds_out_other_pictures() -> None:
+def test_another_seed_holds_out_other_images() -> None:
     other = FinetuneOptions("mine.csv", Path("out"), seed=2)
     one, two = (share_out(records([""] * 50), options)[0] for options in (OPTIONS, other))
     assert held_out(one) != held_out(two)
 
 
-def test_a_picture_more_changes_little() -> None:
+def test_an_image_more_changes_little() -> None:
     before = held_out(share_out(records([""] * 60), OPTIONS)[0])
     after = held_out(share_out(records([""] * 61), OPTIONS)[0])
     assert len(before & after) >= len(before) - 1
@@ -66,7 +66,7 @@ def test_the_splits_of_the_source_are_kept(name: str) -> None:
     assert [record.split for record in shared] == [TRAIN] * 8 + [HELD_OUT] * 3 + [TRAIN]
 
 
-def test_a_source_with_train_and_test_only_gets_pictures_held_out_of_train() -> None:
+def test_a_source_with_train_and_test_only_gets_images_held_out_of_train() -> None:
     shared, own = share_out(records(["train"] * 20 + ["test"] * 5), OPTIONS)
     assert not own
     assert len(shared) == 20
@@ -74,13 +74,13 @@ def test_a_source_with_train_and_test_only_gets_pictures_held_out_of_train() -> 
 
 
 def test_what_cannot_be_learnt_from() -> None:
-    with pytest.raises(DataError, match="9 pictures with captions are too few"):
+    with pytest.raises(DataError, match="9 images with captions are too few"):
         share_out(records([""] * 9), OPTIONS)
-    with pytest.raises(DataError, match="0 pictures with captions"):
+    with pytest.raises(DataError, match="0 images with captions"):
         share_out(records([""] * 20, captions=()), OPTIONS)
     with pytest.raises(ConfigError, match="its splits are 'test'"):
         share_out(records(["test"] * 20), OPTIONS)
-    with pytest.raises(ConfigError, match="all of its pictures are held out"):
+    with pytest.raises(ConfigError, match="all of its images are held out"):
         share_out(records(["val"] * 20), OPTIONS)
 
 
@@ -100,10 +100,10 @@ def test_more_words_than_ids_are_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("pictures", "epochs"), [(10, 20), (150, 20), (300, 10), (1000, 3), (10**6, 3)]
+    ("images", "epochs"), [(10, 20), (150, 20), (300, 10), (1000, 3), (10**6, 3)]
 )
-def test_few_pictures_come_more_often(pictures: int, epochs: int) -> None:
-    assert default_epochs(pictures) == epochs
+def test_few_images_come_more_often(images: int, epochs: int) -> None:
+    assert default_epochs(images) == epochs
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ SCENES = 60
 
 @pytest.fixture(scope="module")
 def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_table(tmp_path_factory.mktemp("scenes") / "pictures", SCENES, splits=True)
+    return write_table(tmp_path_factory.mktemp("scenes") / "images", SCENES, splits=True)
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +66,7 @@ def test_new_words_are_learnt_and_said(tuned: tuple[Path, Finetuned]) -> None:
     assert not any("there" in example.before for example in done.examples)
 
 
-def test_the_tuned_model_captions_pictures(tuned: tuple[Path, Finetuned], table: Path) -> None:
+def test_the_tuned_model_captions_images(tuned: tuple[Path, Finetuned], table: Path) -> None:
     """The same words as in the report: nothing was lost on the way to the folder."""
     out, done = tuned
     said = Captioner(out / "best", device="cpu").caption([table.parent / "000.png"])[0].text
@@ -123,28 +123,26 @@ def test_a_run_that_was_cut_off_goes_on(
     assert weights[0].read_bytes() == weights[1].read_bytes()
 
 
-def test_a_model_with_eyes_keeps_them(table: Path, tmp_path: Path) -> None:
-    """Its eyes make the features, and are in the tuned model again, as good as to the bit."""
-    model = make_model(tmp_path / "seeing", eyes="efficientnet-lite0")
+def test_a_model_with_backbone_keeps_them(table: Path, tmp_path: Path) -> None:
+    """Its backbone makes the features, and are in the tuned model again, as good as to the bit."""
+    model = make_model(tmp_path / "seeing", backbone="efficientnet-lite0")
     asked = options(table, tmp_path / "out", model, epochs=1, keep_work=True)
     done = finetune(asked, silent, silent)
     assert {"circle", "square", "there"} <= {*done.new_words}
     before, after = load_model(model), load_model(tmp_path / "out" / "best")
-    assert after.settings.model.eyes == "efficientnet-lite0"
+    assert after.settings.model.backbone == "efficientnet-lite0"
     assert after.settings.words == before.settings.words + len(done.new_words)
     old, new = before.model.state_dict(), after.model.state_dict()
-    for name in (name for name in old if name.startswith("eyes.")):
+    for name in (name for name in old if name.startswith("backbone.")):
         torch.testing.assert_close(new[name], old[name], rtol=0, atol=2e-3)
     assert (tmp_path / "out" / "work" / "features" / "index.json").exists()
     said = Captioner(tmp_path / "out" / "best", device="cpu").caption([table.parent / "006.png"])
     assert len(said) == 1
 
 
-def test_pictures_that_cannot_be_opened_are_counted(
-    table: Path, model: Path, tmp_path: Path
-) -> None:
-    copied = shutil.copytree(table.parent, tmp_path / "pictures")
-    (copied / "001.png").write_bytes(b"no picture")
+def test_images_that_cannot_be_opened_are_counted(table: Path, model: Path, tmp_path: Path) -> None:
+    copied = shutil.copytree(table.parent, tmp_path / "images")
+    (copied / "001.png").write_bytes(b"no image")
     done = finetune(
         options(copied / "captions.csv", tmp_path / "out", model, epochs=1), silent, silent
     )
@@ -152,13 +150,13 @@ def test_pictures_that_cannot_be_opened_are_counted(
     assert [Path(problem.where).name for problem in done.problems] == ["001.png"]
 
 
-def test_if_no_held_out_picture_can_be_opened_it_says_so(
+def test_if_no_held_out_image_can_be_opened_it_says_so(
     table: Path, model: Path, tmp_path: Path
 ) -> None:
-    copied = shutil.copytree(table.parent, tmp_path / "pictures")
+    copied = shutil.copytree(table.parent, tmp_path / "images")
     for i in range(0, SCENES, 6):
-        (copied / f"{i:03d}.png").write_bytes(b"no picture")
-    with pytest.raises(DataError, match="pictures for val, not one can be opened"):
+        (copied / f"{i:03d}.png").write_bytes(b"no image")
+    with pytest.raises(DataError, match="images for val, not one can be opened"):
         finetune(options(copied / "captions.csv", tmp_path / "out", model), silent, silent)
 
 

@@ -56,7 +56,7 @@ def scene_words(count: int, *, without: str = "") -> Vocabulary:
 
 
 def write_table(folder: Path, count: int, *, splits: bool = False) -> Path:
-    """Drawn scenes as pictures, and a CSV of their captions."""
+    """Drawn scenes as images, and a CSV of their captions."""
     folder.mkdir()
     table = folder / "captions.csv"
     with table.open("w", newline="") as file:

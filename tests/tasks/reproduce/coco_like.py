@@ -18,7 +18,7 @@ FIRST_ID = 391895
 
 
 def write_dataset(folder: Path) -> Path:
-    """dataset_coco.json, and the pictures beside it in val2014."""
+    """dataset_coco.json, and the images beside it in val2014."""
     (folder / "val2014").mkdir(parents=True)
     splits = [split for split, count in SPLITS.items() for _ in range(count)]
     images: list[dict[str, Any]] = []

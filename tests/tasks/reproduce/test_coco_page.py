@@ -125,10 +125,10 @@ def test_what_others_drew_or_said_is_not_copied(tmp_path: Path) -> None:
     run.mkdir()
     out.mkdir()
     said = {"people": "a dog", "teacher": "a cat"}
-    examples = [{"id": "9", "picture": str(tmp_path / "9.jpg"), "captions": said}]
+    examples = [{"id": "9", "image": str(tmp_path / "9.jpg"), "captions": said}]
     (run / "captions.json").write_text(json.dumps(examples))
     load(COLLECT).copy_examples(run, out)
-    kept = [{"id": "9", "picture": "", "captions": {"teacher": "a cat"}}]
+    kept = [{"id": "9", "image": "", "captions": {"teacher": "a cat"}}]
     assert json.loads((out / "captions.json").read_text()) == kept
     assert [path.name for path in out.iterdir()] == ["captions.json"]
 

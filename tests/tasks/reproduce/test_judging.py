@@ -13,7 +13,7 @@ from tests.data.readers.helpers import write_json
 from tests.tasks.reproduce.coco_like import write_dataset, write_store
 from tests.tasks.reproduce.micro import make_options
 
-LOG = Path("test-looks.jsonl")
+LOG = Path("test-evaluations.jsonl")
 
 
 @pytest.fixture

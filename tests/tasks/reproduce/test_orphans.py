@@ -11,7 +11,7 @@ import pytest
 
 from naic.errors import TrainingError
 from naic.tasks.reproduce import reproduce
-from naic.tasks.reproduce.parallel_stages import Workshop
+from naic.tasks.reproduce.stage_runner import StageRunner
 from tests.tasks.reproduce.micro import Heard, make_options, write_preset
 
 PATIENCE = 60
@@ -51,13 +51,13 @@ def test_nobody_is_left_after_a_kill(tmp_path: Path) -> None:
 def test_a_process_that_was_killed_is_told(
     preset: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Workshop, "__reduce__", _deadly)
+    monkeypatch.setattr(StageRunner, "__reduce__", _deadly)
     options = make_options(preset, tmp_path / "out", quick=True, jobs=2)
     with pytest.raises(TrainingError, match=r"features: a process was ended from outside"):
         reproduce(options, Heard().listener)
 
 
-def _deadly(_: Workshop) -> tuple[object, tuple[int, int]]:
+def _deadly(_: StageRunner) -> tuple[object, tuple[int, int]]:
     """What unpickles it, in the other process, is its end."""
     return _kill_self, (0, signal.SIGKILL)
 

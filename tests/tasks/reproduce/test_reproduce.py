@@ -148,8 +148,8 @@ def test_figures_and_pages(whole: Path) -> None:
     assert page.count("\n## shapes-0-") == 3
     for who in ("people", "teacher", "NAIC-base", "NAIC-XE (+KD)", "NAIC-CMAL"):
         assert page.count(f"\n| {who} |") == 3
-    pictures = [part.partition(")")[0] for part in page.split("](")[1:]]
-    assert all((whole / picture).is_file() for picture in pictures)
+    images = [part.partition(")")[0] for part in page.split("](")[1:]]
+    assert all((whole / image).is_file() for image in images)
     assert (whole / "captions.html").read_text().count("<section>") == 3
 
 

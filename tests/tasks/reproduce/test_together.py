@@ -14,7 +14,7 @@ from tests.tasks.reproduce.test_going_on import figures, read
 @pytest.fixture
 def one_thread_each(monkeypatch: pytest.MonkeyPatch) -> None:
     """Other numbers of threads add up in another order."""
-    monkeypatch.setattr("naic.tasks.reproduce.jobs.os.cpu_count", lambda: 2)
+    monkeypatch.setattr("naic.tasks.reproduce.parallel_stages.os.cpu_count", lambda: 2)
 
 
 @pytest.mark.usefixtures("one_thread_each")

@@ -75,7 +75,7 @@ def read(
     seed: int = 0,
     splits: Collection[str] | None = None,
     limit: int | None = None,
-    pictures: bool = True,
+    with_images: bool = True,
 ) -> Reading:
     """Read a whole source into records, in its own order.
 
@@ -88,7 +88,7 @@ def read(
         seed: of the scenes of `shapes`.
         splits: the splits wanted; None is all. Images of other splits are not looked for.
         limit: at most so many records, the first usable ones.
-        pictures: False reads the captions alone: no picture is looked for, and none can be loaded.
+        with_images: False reads the captions alone: no image is looked for, and none can be loaded.
 
     Raises:
         DataError: the source cannot be read at all, or `problems` raises.
@@ -98,7 +98,7 @@ def read(
         raise ConfigError("limit", f"{limit} is below 1", "Ask for at least one record.")
     reading = Reading()
     entries, finder = _open(
-        reader, source, images, problems, seed, splits, pictures, reading.ignored
+        reader, source, images, problems, seed, splits, with_images, reading.ignored
     )
     checker = Checker(finder, problems)
     noted = len(problems.items)
@@ -153,7 +153,7 @@ def _open(
     problems: Problems,
     seed: int,
     splits: Collection[str] | None,
-    pictures: bool,
+    with_images: bool,
     ignored: Counter[str],
 ) -> tuple[Iterator[Entry], ImageFinder | None]:
     """The entries of a source, and where their images are looked for."""
@@ -176,10 +176,10 @@ def _open(
             entries, trusted = read_table(path, problems), path.parent
             last = None if images else Path()  # `naic caption` writes paths as they were given
         case "folder":
-            return read_folder(path, problems, ignored, pictures=pictures), None
+            return read_folder(path, problems, ignored, with_images=with_images), None
         case "shapes":
             return read_shapes(source, seed), None
         case _:
             hint = f"Readers: {', '.join(READER_NAMES)}."
             raise ConfigError("reader", f"there is no reader {reader!r}", hint)
-    return entries, ImageFinder(images or roots, trusted, last) if pictures else None
+    return entries, ImageFinder(images or roots, trusted, last) if with_images else None

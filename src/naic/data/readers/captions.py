@@ -1,4 +1,4 @@
-"""Captions without pictures, from any format a dataset can have: what an evaluation reads."""
+"""Captions without images, from any format a dataset can have: what an evaluation reads."""
 
 from collections import Counter
 from collections.abc import Collection
@@ -46,7 +46,7 @@ def read_captions(
     seed: int = 0,
     problems: Problems,
 ) -> Captions:
-    """Read captions; no picture needs to be there.
+    """Read captions; no image needs to be there.
 
     Args:
         source: a path; for `shapes` the number of scenes.
@@ -63,7 +63,7 @@ def read_captions(
     reader = reader or detect(source)
     if reader == "store":
         return _from_store(source, splits)
-    reading = read(reader, source, problems=problems, seed=seed, splits=splits, pictures=False)
+    reading = read(reader, source, problems=problems, seed=seed, splits=splits, with_images=False)
     images = [Captioned(record.id, record.captions, record.split) for record in reading.records]
     others, dropped = (
         [Captioned(id_, (), split) for id_, split in found]

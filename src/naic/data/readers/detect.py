@@ -15,7 +15,7 @@ from naic.errors import DataError
 
 CaptionReader = Literal[
     "karpathy", "coco", "flickr8k", "table", "folder", "shapes", "store"
-]  # what captions can be read with: the readers of pictures, and a finished feature store
+]  # what captions can be read with: the readers of images, and a finished feature store
 
 _HEAD = 1 << 20  # enough for the first images of any known file; COCO's own has no captions yet
 # A quote inside a JSON string is written \", so these can only be keys.

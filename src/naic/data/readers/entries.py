@@ -29,13 +29,13 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class UnseenImage:
-    """The picture of a record that was read for its captions alone."""
+    """The image of a record that was read for its captions alone."""
 
     name: str
 
     def load(self, at_least: int | None = None) -> Image:
-        """Always raises ImageError: nobody looked where the picture is."""
-        why = "the dataset was read without its pictures"
+        """Always raises ImageError: nobody looked where the image is."""
+        why = "the dataset was read without its images"
         raise ImageError(printable(self.name), why, "Read it with them.")
 
 
@@ -159,7 +159,7 @@ def kind(value: object) -> str:
 
 
 def short_names(names: Sequence[str]) -> dict[str, str]:
-    """An id for each path: without its suffix, unless that would name two pictures at once."""
+    """An id for each path: without its suffix, unless that would name two images at once."""
     stems = {name: without_suffix(name) for name in names}
     count: dict[str, int] = {}
     for stem in [*stems.values(), *names]:

@@ -30,7 +30,7 @@ def read_flickr8k(source: Path, problems: Problems) -> Iterator[Entry]:
     """Entries of the token file and the split lists that lie beside it (dev is called val).
 
     An image in no list has no split; 92 of the published ones are like that, and one of these
-    has no picture either.
+    has no image either.
     """
     file = _caption_file(source) if what_is(source) == "folder" else source
     text = read_text(file)

@@ -1,4 +1,4 @@
-"""A folder of pictures, with or without captions in `.txt` files beside them."""
+"""A folder of images, with or without captions in `.txt` files beside them."""
 
 import os
 from collections import Counter
@@ -14,98 +14,98 @@ from naic.errors import DataError
 from naic.images import IMAGE_SUFFIXES, UNSUPPORTED_SUFFIXES
 
 _SIDECAR = ".txt"
-_PICTURES = IMAGE_SUFFIXES | UNSUPPORTED_SUFFIXES  # the latter fail by name when opened
+_IMAGES = IMAGE_SUFFIXES | UNSUPPORTED_SUFFIXES  # the latter fail by name when opened
 
 
 def read_folder(
-    source: Path, problems: Problems, ignored: Counter[str], *, pictures: bool = True
+    source: Path, problems: Problems, ignored: Counter[str], *, with_images: bool = True
 ) -> Iterator[Entry]:
     """Entries of a folder and its sub-folders, sorted by path.
 
     The id is the relative path without its suffix. `a.txt` holds the captions of `a.jpg`, one a
-    line; a picture without one is unlabelled. Other files are counted in `ignored` by suffix.
-    Where `pictures` are not needed, the captions of pictures that are not there are read too.
+    line; an image without one is unlabelled. Other files are counted in `ignored` by suffix.
+    Where `images` are not needed, the captions of images that are not there are read too.
     """
     found, sidecars = _look_through(source, problems, ignored)
-    if not pictures:
+    if not with_images:
         alone = _captions_alone(found, sidecars)
         found = sorted([*found, *alone], key=lambda name: name.split("/"))
     if not found:
-        hint = f"Pictures are known by their suffix: {', '.join(sorted(IMAGE_SUFFIXES))}."
-        raise DataError(printable(str(source)), "there is no picture in it", hint)
+        hint = f"Images are known by their suffix: {', '.join(sorted(IMAGE_SUFFIXES))}."
+        raise DataError(printable(str(source)), "there is no image in it", hint)
     owners: dict[str, list[str]] = {}
-    for picture in found:
-        owners.setdefault(without_suffix(picture), []).append(picture)
+    for name in found:
+        owners.setdefault(without_suffix(name), []).append(name)
     _place_lonely_sidecars(owners, sidecars, problems, ignored)
-    for picture, id_ in short_names(found).items():
-        sidecar = sidecars.get(without_suffix(picture))
+    for name, id_ in short_names(found).items():
+        sidecar = sidecars.get(without_suffix(name))
         captions: list[tuple[str, object]] | None = []
-        if sidecar is not None and len(owners[without_suffix(picture)]) > 1:
-            others = " and ".join(printable(name) for name in owners[without_suffix(picture)])
+        if sidecar is not None and len(owners[without_suffix(name)]) > 1:
+            others = " and ".join(printable(other) for other in owners[without_suffix(name)])
             why = f"its captions in {printable(sidecar)} could be those of {others}"
-            problems.add(printable(picture), why, "Rename the pictures or remove one.")
+            problems.add(printable(name), why, "Rename the images or remove one.")
             continue
         if sidecar is not None:
             captions = _captions(source, sidecar, problems)
         if captions is not None:
-            image = None if picture == sidecar else FileImage(Path(source, picture))
-            yield Entry(printable(picture), printable(id_), [picture], captions, image=image)
+            image = None if name == sidecar else FileImage(Path(source, name))
+            yield Entry(printable(name), printable(id_), [name], captions, image=image)
 
 
-def _captions_alone(pictures: list[str], sidecars: dict[str, str]) -> list[str]:
-    """The files of captions that stand for a picture that is not there.
+def _captions_alone(images: list[str], sidecars: dict[str, str]) -> list[str]:
+    """The files of captions that stand for an image that is not there.
 
-    Beside pictures, these are the ones where other `.txt` files have theirs: see
+    Beside images, these are the ones where other `.txt` files have theirs: see
     `_place_lonely_sidecars`.
     """
-    stems = {without_suffix(picture) for picture in pictures}
+    stems = {without_suffix(image) for image in images}
     in_use = _folders_in_use(stems, sidecars)
     return [
         sidecar
         for stem, sidecar in sidecars.items()
-        if stem not in stems and (not pictures or os.path.dirname(stem) in in_use)  # noqa: PTH120
+        if stem not in stems and (not images or os.path.dirname(stem) in in_use)  # noqa: PTH120
     ]
 
 
 def _folders_in_use(stems: Collection[str], sidecars: dict[str, str]) -> set[str]:
-    """The folders in which some `.txt` file has its picture."""
+    """The folders in which some `.txt` file has its image."""
     return {os.path.dirname(stem) for stem in sidecars if stem in stems}  # noqa: PTH120
 
 
 def _look_through(
     source: Path, problems: Problems, ignored: Counter[str]
 ) -> tuple[list[str], dict[str, str]]:
-    """The relative paths of the pictures, and of the sidecars by their path without suffix."""
+    """The relative paths of the images, and of the sidecars by their path without suffix."""
     found = what_is(source)
     if found != "folder":
         why = "there is no such folder" if found == "missing" else "it is not a folder"
-        raise DataError(printable(str(source)), why, "Give the path of a folder of pictures.")
+        raise DataError(printable(str(source)), why, "Give the path of a folder of images.")
 
     def failed(folder: str, error: OSError) -> None:
         why = f"the folder cannot be listed ({error.strerror or error})"
         problems.add(printable(folder), why, "Check its permissions.")
 
-    pictures: list[str] = []
+    images: list[str] = []
     sidecars: dict[str, str] = {}
     for folder, files in walk(str(source), failed):
         inside = os.path.relpath(folder, source)
-        if not files and _suffix(inside) in _PICTURES:
-            pictures.append(inside)  # an empty folder called x.jpg fails by name when opened
+        if not files and _suffix(inside) in _IMAGES:
+            images.append(inside)  # an empty folder called x.jpg fails by name when opened
         for file in files:
             name = file if inside == "." else f"{inside}/{file}"
             suffix = _suffix(file)
             if file.startswith("."):
                 ignored["hidden"] += 1
-            elif suffix in _PICTURES:
-                pictures.append(name)
+            elif suffix in _IMAGES:
+                images.append(name)
             elif suffix == _SIDECAR:
                 first = sidecars.setdefault(without_suffix(name), name)
                 if first != name:
-                    why = f"{printable(first)} has the captions of the same picture"
+                    why = f"{printable(first)} has the captions of the same image"
                     problems.add(printable(name), why, "Keep one of the two files.")
             else:
                 ignored[printable(suffix) or "no suffix"] += 1
-    return sorted(pictures, key=lambda name: name.split("/")), sidecars
+    return sorted(images, key=lambda name: name.split("/")), sidecars
 
 
 def _suffix(name: str) -> str:
@@ -118,7 +118,7 @@ def _place_lonely_sidecars(
     problems: Problems,
     ignored: Counter[str],
 ) -> None:
-    """A `.txt` without a picture is a problem only where other `.txt` files have theirs.
+    """A `.txt` without an image is a problem only where other `.txt` files have theirs.
 
     Elsewhere it is a licence or a note, and merely counted.
     """
@@ -127,8 +127,8 @@ def _place_lonely_sidecars(
         if stem in owners:
             continue
         if os.path.dirname(stem) in in_use:  # noqa: PTH120
-            why = "there is no picture for these captions"
-            problems.add(printable(sidecar), why, "Add the picture, or move this file away.")
+            why = "there is no image for these captions"
+            problems.add(printable(sidecar), why, "Add the image, or move this file away.")
         else:
             ignored[_SIDECAR] += 1
 

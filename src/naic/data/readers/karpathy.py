@@ -73,11 +73,11 @@ def _entry(
 
 
 def image_names(filepath: str, filename: str, cocoid: int | str | None) -> list[str]:
-    """What the picture may be called on disk.
+    """What the image may be called on disk.
 
     COCO dropped the prefix of its file names in 2017 (`COCO_val2014_000000000042.jpg` became
     `000000000042.jpg`). The short name is tried only where the long one ends in the same
-    digits: in somebody's own data it could be another picture.
+    digits: in somebody's own data it could be another image.
     """
     names = [f"{filepath}/{filename}" if filepath else filename]
     if isinstance(cocoid, int) and without_suffix(filename).endswith(f"{cocoid:012d}"):

@@ -32,7 +32,7 @@ def _latency(part: str, rows: Sequence[Row]) -> str | None:
         for row in [*same, *others]
         if row.median_ms is not None
     ]
-    what = "one picture" if first.batch == 1 else f"{first.batch} pictures"
+    what = "one image" if first.batch == 1 else f"{first.batch} images"
     title = f"{_TITLES[part]}, {what}: {first.runtime}, {first.precision}"
     return bars(
         title, "milliseconds, logarithmic; the line goes to the 99th percentile", found, log=True
@@ -57,7 +57,7 @@ def _ratios(part: str, rows: Sequence[Row]) -> str | None:
     if not curves:
         return None
     title = f"{_TITLES[part]}: the teacher's time over NAIC's, {first.runtime}, {first.precision}"
-    return lines(title, "pictures at once, as a power of two", "times", curves)
+    return lines(title, "images at once, as a power of two", "times", curves)
 
 
 _TITLES = {"decode": "Features to words", "whole": "Pixels to words"}

@@ -1,7 +1,7 @@
 """A student and a causal teacher of the same shape, made ready to be timed against each other.
 
-Both see with the same eyes, run in the same runtime and in the same precision. The teacher writes a
-fixed number of words and says no period before: its time does not depend on what it says.
+Both have the same backbone, runtime and precision. The teacher writes a fixed number of words and
+says no period before: its time does not depend on what it says.
 """
 
 import copy
@@ -19,7 +19,7 @@ from naic.errors import ConfigError
 from naic.models.config import TransformerConfig
 from naic.models.folder import ModelSettings, check_fit, load_model
 from naic.models.transformer import Captioner as Network
-from naic.models.with_backbone import PATCH, SeeingCaptioner, without_eyes
+from naic.models.with_backbone import PATCH, SeeingCaptioner, without_backbone
 from naic.runtime.captions import Asked, write
 from naic.runtime.engines import EagerEngine, Engine, GraphEngine, Whole
 from naic.runtime.load import LoadedWhole
@@ -30,7 +30,7 @@ NEVER = -1e4  # put on the period's score: it is not said, and nothing becomes n
 SAME = ("width", "heads", "encoder_layers", "decoder_layers", "hidden", "grid")
 # The paper's: bottom-up features, and COCO's words that are seen more than five times.
 BASE_REGIONS, BASE_FEATURES, BASE_WORDS, BASE_PIXELS = 36, 2048, 9487, 256
-BASE_EYES = "efficientnet-lite2"
+BASE_BACKBONE = "efficientnet-lite2"
 
 
 class Way(NamedTuple):
@@ -50,7 +50,7 @@ class Way(NamedTuple):
 
 
 class Pair(NamedTuple):
-    """Two models that take the same, and one such input for each of B pictures.
+    """Two models that take the same, and one such input for each of B images.
 
     Attributes:
         student: the parallel one.
@@ -100,7 +100,7 @@ class Contest:
     def runner(
         self, part: str, way: Way, runtime: str, precision: str, batch: int
     ) -> Callable[[], object]:
-        """One pass over `batch` pictures, up to the words on the host."""
+        """One pass over `batch` images, up to the words on the host."""
         inputs = self.pairs[part].inputs(batch)
         if part == "decode":
             inputs = inputs.to(self.device)
@@ -184,28 +184,28 @@ def make_pairs(loaded: LoadedWhole, teacher: Path | None, words: int) -> dict[st
     whole = Pair(loaded.whole, Whole(causal, backbone), lambda batch: _pixels(batch, side))
     features = _features(loaded.whole, _pixels(1, side))  # (1, R, F)
     decode = Pair(
-        Whole(_without_eyes(student), None),
-        Whole(_without_eyes(causal), None),
+        Whole(_without_backbone(student), None),
+        Whole(_without_backbone(causal), None),
         lambda batch: features.expand(batch, -1, -1).contiguous(),
     )
     return {"whole": whole, "decode": decode}
 
 
 def transformer_base(words: int) -> tuple[LoadedWhole, dict[str, Pair]]:
-    """The paper's size, with weights of chance.
+    """The paper's size, with random weights.
 
-    It decodes the paper's features, 36 of 2,048 numbers; to see, it has the eyes of the model
+    It decodes the paper's features, 36 of 2,048 numbers; to see, it has the backbone of the model
     inside naic, since the paper's detector is not here.
     """
     torch.manual_seed(0)
     names = (f"word{number}" for number in range(BASE_WORDS - len(SPECIAL)))
     vocabulary = Vocabulary((*SPECIAL, *names))
-    config = TransformerConfig(eyes=BASE_EYES)
+    config = TransformerConfig(backbone=BASE_BACKBONE)
     settings = ModelSettings("parallel", PATCH, BASE_WORDS, "pixels", config, BASE_PIXELS)
     model = SeeingCaptioner(config, PATCH, BASE_WORDS, causal=False).eval()
     loaded = LoadedWhole(Whole(model, None), settings, vocabulary, BASE_PIXELS)
     pairs = make_pairs(loaded, None, words)
-    student = Network(replace(config, eyes=""), BASE_FEATURES, BASE_WORDS, causal=False).eval()
+    student = Network(replace(config, backbone=""), BASE_FEATURES, BASE_WORDS, causal=False).eval()
     decode = Pair(
         Whole(student, None),
         Whole(_teacher_of(student, None, words), None),
@@ -216,12 +216,12 @@ def transformer_base(words: int) -> tuple[LoadedWhole, dict[str, Pair]]:
 
 def _teacher_of(student: Network, folder: Path | None, words: int) -> Network:
     config = replace(student.config, length=words)
-    width = PATCH if config.eyes else student.encoder.project.in_features
-    kind = SeeingCaptioner if config.eyes else Network
+    width = PATCH if config.backbone else student.encoder.project.in_features
+    kind = SeeingCaptioner if config.backbone else Network
     teacher = kind(config, width, student.words, causal=True).eval()
     weights = teacher.state_dict() | student.state_dict()
     if folder is not None:
-        weights |= _read_teacher(folder, config, without_eyes(teacher.state_dict()))
+        weights |= _read_teacher(folder, config, without_backbone(teacher.state_dict()))
     teacher.load_state_dict(weights)
     with torch.no_grad():
         teacher.decoder.output.bias[PERIOD] = NEVER
@@ -240,17 +240,17 @@ def _read_teacher(
         if own != other:
             why = f"{name} is {own} in {folder}, and {other} in the student"
             raise ConfigError("--teacher", why, "Models of one shape can be compared.")
-    weights = without_eyes(model.state_dict())
-    check_fit(folder, weights, expected, "Name a teacher of the student's vocabulary and eyes.")
+    weights = without_backbone(model.state_dict())
+    check_fit(folder, weights, expected, "Name a teacher of the student's vocabulary and backbone.")
     return weights
 
 
-def _without_eyes(model: Network) -> Network:
+def _without_backbone(model: Network) -> Network:
     """The same captioner for features; the weights are shared."""
-    config = replace(model.config, eyes="")
+    config = replace(model.config, backbone="")
     features = model.encoder.project.in_features
     plain = Network(config, features, model.words, causal=model.causal).eval()
-    plain.load_state_dict(without_eyes(model.state_dict()), assign=True)
+    plain.load_state_dict(without_backbone(model.state_dict()), assign=True)
     return plain
 
 
@@ -258,7 +258,7 @@ def _without_eyes(model: Network) -> Network:
 def _features(whole: Whole, pixels: Tensor) -> Tensor:
     """(B, R, F) float16, as in a store."""
     model = whole.model
-    sight = model.eyes if isinstance(model, SeeingCaptioner) else whole.backbone
+    sight = model.backbone if isinstance(model, SeeingCaptioner) else whole.backbone
     assert sight is not None  # of `load_whole`: each model has the one or the other
     features: Tensor = sight(pixels)
     return features.half()

@@ -25,12 +25,12 @@ class BenchmarkOptions:
             inside naic.
         teacher: A causal model of the same shape. Without one, a model of that shape that nobody
             trained, which takes the same time.
-        size: transformer-base: weights of chance in the size of the paper, in place of a model.
+        size: transformer-base: random weights in the size of the paper, in place of a model.
         device: auto, cpu, cuda or cuda:N.
         runtimes: How the models are run; both always in the same way. By default graph and eager
             on a GPU, eager and onnx on a processor. compile takes minutes to get ready.
         parts: decode, from features to words; whole, from pixels to words; or all.
-        batches: Pictures at once. By default 1 4 16 64 256 on a GPU, 1 4 16 on a processor.
+        batches: Images at once. By default 1 4 16 64 256 on a GPU, 1 4 16 on a processor.
         words: How many the teacher and the others write: a sentence of the usual ten words and its
             end.
         against: Other captioners to time. By default both, if the package transformers is there;
@@ -59,7 +59,7 @@ class BenchmarkOptions:
         if self.size != "shipped":
             for name, given in (("MODEL", self.model), ("--teacher", self.teacher)):
                 if given is not None:
-                    why = f"--size {self.size} has weights of chance, and no place for {given}"
+                    why = f"--size {self.size} has random weights, and no place for {given}"
                     raise ConfigError(name, why, "Leave one of them out.")
         for batch in self.batches or ():
             if not 1 <= batch <= MOST_BATCH:

@@ -1,6 +1,6 @@
 """Captioners that people use today, through `transformers`, for their time alone.
 
-They are built from their configs with weights of chance: nothing is fetched. They write a fixed
+They are built from their configs with random weights: nothing is fetched. They write a fixed
 number of tokens, with their cache on, by `generate`, eagerly, as their users run them.
 """
 
@@ -25,7 +25,7 @@ class Rivals:
         self._models: dict[str, Any] = {}
 
     def runner(self, name: str, width: int, words: int, batch: int) -> Callable[[], object]:
-        """One `generate` of `batch` pictures, from ready pixels on the device to tokens.
+        """One `generate` of `batch` images, from ready pixels on the device to tokens.
 
         Raises:
             MissingExtraError: transformers is not installed, or cannot be imported.

@@ -59,7 +59,7 @@ def describe(options: BenchmarkOptions, contest: "Contest") -> dict[str, Any]:
         "agents": student.length,
         "words": student.words,
         "pixels": loaded.pixels,
-        "sight": student.config.eyes or loaded.settings.backbone,
+        "sight": student.config.backbone or loaded.settings.backbone,
         "features": f"{regions} x {features}",
         "teacher": None if options.teacher is None else str(options.teacher),
     }
@@ -75,7 +75,7 @@ def notes(options: BenchmarkOptions, rows: Sequence[Row]) -> list[str]:
         "decode: features on the device to words on the host. "
         "whole: pixels on the host to words on the host, the backbone included.",
         f"The teacher has NAIC's shape, and {weights}. It writes {words} words, and no period "
-        "before: its time does not depend on what it says. Without a cache it encodes the picture "
+        "before: its time does not depend on what it says. Without a cache it encodes the image "
         "once, and reads all words so far again for each word.",
         "Ratios are of medians in one runtime, precision and batch; these rows took turns.",
     ]
@@ -88,7 +88,7 @@ def notes(options: BenchmarkOptions, rows: Sequence[Row]) -> list[str]:
     elif options.against is None and options.parts != "decode":
         found.append("BLIP-base and ViT-GPT2 are timed too after: pip install transformers")
     if any(row.precision == "int8" and row.state == "planned" for row in rows):
-        found.append("int8 takes one picture at a time, whatever the batch: see docs/export.md.")
+        found.append("int8 takes one image at a time, whatever the batch: see docs/export.md.")
     if any(row.runtime == "compile" for row in rows):
         found.append("compile: NAIC in one piece; of the teacher, the step of a word.")
     return found

@@ -34,7 +34,7 @@ class Row:
             words on the host.
         runtime: "eager", "compile", "graph" or "onnx".
         precision: "float32", "float16" or "int8".
-        batch: pictures at once.
+        batch: images at once.
         model: NAIC, the teacher, or another captioner.
         decoding: how it finds its words.
         cache: "on" or "off", whether the words so far are kept or read again; "none": there are
@@ -98,7 +98,7 @@ def plan(options: BenchmarkOptions, device: str, *, rivals: bool) -> list[Row]:
         for runtime in dict.fromkeys(runtimes):
             for part in parts:
                 rows += _own(part, runtime, batch, device)
-        # On a processor they take seconds for one picture.
+        # On a processor they take seconds for one image.
         if "whole" in parts and (device == "cuda" or batch == batches[0]):
             against = options.against if options.against is not None else tuple(RIVALS)
             if rivals or options.against:

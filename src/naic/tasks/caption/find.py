@@ -1,4 +1,4 @@
-"""The pictures that the paths of a command stand for: files, folders, patterns, a list."""
+"""The images that the paths of a command stand for: files, folders, patterns, a list."""
 
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -14,15 +14,15 @@ from naic.errors import ConfigError
 from naic.images import IMAGE_SUFFIXES, UNSUPPORTED_SUFFIXES
 from naic.tasks.caption.options import STDIN
 
-_PICTURES = IMAGE_SUFFIXES | UNSUPPORTED_SUFFIXES  # the latter fail by name when opened
-_SUFFIXES = f"Pictures are known by their suffix: {', '.join(sorted(IMAGE_SUFFIXES))}."
+_IMAGES = IMAGE_SUFFIXES | UNSUPPORTED_SUFFIXES  # the latter fail by name when opened
+_SUFFIXES = f"Images are known by their suffix: {', '.join(sorted(IMAGE_SUFFIXES))}."
 _MAGIC = frozenset("*?[")
 _ANY_DEPTH = "**"
 _ADDRESSES = ("http:/", "https:/")  # a Path has one slash where two stood
 
 
 class Found(NamedTuple):
-    """A picture; strings, since there may be millions.
+    """An image; strings, since there may be millions.
 
     Attributes:
         path: as it was named, or found in a folder that was.
@@ -37,12 +37,12 @@ class Findings(NamedTuple):
     """What the paths of a command stand for.
 
     Attributes:
-        pictures: each once.
+        images: each once.
         problems: with the paths that give none.
-        passed_over: how many files that naic cannot open were left to the picture beside them.
+        passed_over: how many files that naic cannot open were left to the image beside them.
     """
 
-    pictures: list[Found]
+    images: list[Found]
     problems: list[Problem]
     passed_over: int
 
@@ -50,8 +50,8 @@ class Findings(NamedTuple):
 class Places:
     """Tells files apart, however they are spelt: `p/0.jpg` and `/home/me/p/0.jpg` are one.
 
-    Links to folders are followed, the file itself is not: a link beside its picture has a name, and
-    a text file, of its own. Each folder is looked at once, as there may be millions of pictures.
+    Links to folders are followed, the file itself is not: a link beside its image has a name, and
+    a text file, of its own. Each folder is looked at once, as there may be millions of images.
     """
 
     def __init__(self) -> None:
@@ -74,17 +74,17 @@ def real_folder(folder: str) -> str:
         return folder
 
 
-def find_pictures(
+def find_images(
     paths: Sequence[Path],
     *,
     recursive: bool = True,
     listed: Callable[[], bytes] = bytes,
     null: bool = False,
 ) -> Findings:
-    """The pictures that these paths stand for, each once, and the paths that give none.
+    """The images that these paths stand for, each once, and the paths that give none.
 
     A path that is no folder and no pattern is taken at its word: what is wrong with it shows when
-    it is opened. Of several spellings of one picture the first stays. `listed` gives what stands on
+    it is opened. Of several spellings of one image the first stays. `listed` gives what stands on
     standard input, for the path `-`.
     """
     found: dict[str, Found] = {}
@@ -98,9 +98,9 @@ def find_pictures(
                 problems.append(_not_fetched(own))
                 continue
             folder = what_is(own) == "folder"
-            for picture in _pictures(own, folder, problems, recursive=recursive):
-                key = places.key(picture.path)
-                found.setdefault(key, picture)
+            for image in _images(own, folder, problems, recursive=recursive):
+                key = places.key(image.path)
+                found.setdefault(key, image)
                 if not folder and not pattern:
                     by_name.add(key)
     over = _passed_over(found, by_name)
@@ -115,13 +115,13 @@ def _named(
         names = read_list(listed(), null=null)
         if not names:
             why = "there is no name on standard input"
-            problems.append(Problem(STDIN, why, "Pipe a list of pictures into the command."))
+            problems.append(Problem(STDIN, why, "Pipe a list of images into the command."))
         return names
     return _matching(path, problems) if _is_pattern(path) else [path]
 
 
 def _passed_over(found: dict[str, Found], by_name: set[str]) -> set[str]:
-    """Files that naic cannot open, and that lie beside a picture of the same name that it can.
+    """Files that naic cannot open, and that lie beside an image of the same name that it can.
 
     Cameras write DSC1.CR2 and DSC1.jpg of one photo: a folder of such pairs is all captioned. What
     was named itself is not passed over in silence.
@@ -134,7 +134,7 @@ def _passed_over(found: dict[str, Found], by_name: set[str]) -> set[str]:
 
 
 def cannot_open(path: str) -> bool:
-    """Whether the picture is, by its name, one that naic does not open."""
+    """Whether the image is, by its name, one that naic does not open."""
     return os.path.splitext(path)[1].lower() in UNSUPPORTED_SUFFIXES  # noqa: PTH122
 
 
@@ -160,19 +160,19 @@ def read_list(data: bytes, *, null: bool) -> list[Path]:
     return [Path(os.fsdecode(name)) for name in names if name]
 
 
-def _pictures(path: Path, folder: bool, problems: list[Problem], *, recursive: bool) -> list[Found]:
+def _images(path: Path, folder: bool, problems: list[Problem], *, recursive: bool) -> list[Found]:
     if not folder:
         return [Found(str(path), path.name)]
     before = len(problems)
     found = _in_folder(str(path), problems, recursive=recursive)
     if not found and len(problems) == before:
         hint = _SUFFIXES if recursive else f"{_SUFFIXES} Folders in it were not looked into."
-        problems.append(Problem(printable(str(path)), "there is no picture in it", hint))
+        problems.append(Problem(printable(str(path)), "there is no image in it", hint))
     return found
 
 
 def _in_folder(root: str, problems: list[Problem], *, recursive: bool) -> list[Found]:
-    """The pictures in a folder, sorted by path; hidden files are passed over."""
+    """The images in a folder, sorted by path; hidden files are passed over."""
 
     def failed(inner: str, error: OSError) -> None:
         why = f"the folder cannot be listed ({error.strerror or error})"
@@ -183,14 +183,14 @@ def _in_folder(root: str, problems: list[Problem], *, recursive: bool) -> list[F
         os.path.join(inner[len(root) :].lstrip("/"), name)  # noqa: PTH118
         for inner, files in islice(walk(root, failed), None if recursive else 1)
         for name in files
-        if not name.startswith(".") and _is_picture(name)
+        if not name.startswith(".") and _is_image(name)
     ]
     names.sort(key=lambda name: name.split("/"))
     return [Found(name if root == "." else os.path.join(root, name), name) for name in names]  # noqa: PTH118
 
 
-def _is_picture(name: str) -> bool:
-    return os.path.splitext(name)[1].lower() in _PICTURES  # noqa: PTH122
+def _is_image(name: str) -> bool:
+    return os.path.splitext(name)[1].lower() in _IMAGES  # noqa: PTH122
 
 
 def _is_pattern(path: Path) -> bool:
@@ -201,14 +201,14 @@ def _is_pattern(path: Path) -> bool:
 
 
 def _matching(pattern: Path, problems: list[Problem]) -> list[Path]:
-    """The pictures and the folders that a pattern stands for, sorted by path."""
+    """The images and the folders that a pattern stands for, sorted by path."""
     try:
         found = sorted(_glob(pattern), key=lambda path: path.parts)
     except (ValueError, OSError) as error:
         problems.append(Problem(printable(str(pattern)), f"no pattern ({error})", "Mend it."))
         return []
     if not found:
-        why = "there is no such file, and as a pattern it fits no picture"
+        why = "there is no such file, and as a pattern it fits no image"
         problems.append(Problem(printable(str(pattern)), why, _SUFFIXES))
     return found
 
@@ -231,5 +231,5 @@ def _glob(pattern: Path) -> Iterator[Path]:
         if what_is(path) == "folder":
             if _ANY_DEPTH not in parts:
                 yield path
-        elif _is_picture(path.name):
+        elif _is_image(path.name):
             yield path

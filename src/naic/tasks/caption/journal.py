@@ -1,7 +1,7 @@
 """An output file that is made over hours: a journal beside it until it is whole.
 
-`captions.jsonl` is written as `captions.jsonl.part`: what the run is, then a line for each picture.
-After a kill the same command reads it and goes on, with the pictures that are there by then. At the
+`captions.jsonl` is written as `captions.jsonl.part`: what the run is, then a line for each image.
+After a kill the same command reads it and goes on, with the images that are there by then. At the
 end the file is made from it under a third name and renamed, so a reader sees the old file or the
 whole new one.
 """
@@ -41,7 +41,7 @@ class Start:
 
 
 class _Line(NamedTuple):
-    """Where a line ends, which wanted picture it is of, if any, and what is wrong with that."""
+    """Where a line ends, which wanted image it is of, if any, and what is wrong with that."""
 
     end: int
     number: int
@@ -53,8 +53,8 @@ class Journal:
 
     Attributes:
         start: what the run found when it began.
-        rows: how many captions of wanted pictures are in it.
-        problems: the wanted pictures that have none, with the reason.
+        rows: how many captions of wanted images are in it.
+        problems: the wanted images that have none, with the reason.
         fresh: it was begun just now.
     """
 
@@ -68,7 +68,7 @@ class Journal:
         self.fresh = False
         self._wanted: Sequence[str] = ()
         self._lines = self._size = 0
-        self._places = array("q")  # of the line of each wanted picture
+        self._places = array("q")  # of the line of each wanted image
 
     def read(self, plan: dict[str, Any], begin: Callable[[], Start]) -> None:
         """Take up the journal of the run `plan`, or begin it."""
@@ -84,13 +84,13 @@ class Journal:
         self._size = len(header)
 
     def take_up(self, wanted: Sequence[str], batch: int) -> list[int]:
-        """Read what is known of the pictures with these paths; which of them are to be captioned.
+        """Read what is known of the images with these paths; which of them are to be captioned.
 
-        The list may have changed since: lines of pictures that were deleted are not used. Whole
+        The list may have changed since: lines of images that were deleted are not used. Whole
         batches are taken up: in others the sums of the network could differ in their last bits.
 
         Raises:
-            ConfigError: captions of pictures that are there, but not wanted, would be lost.
+            ConfigError: captions of images that are there, but not wanted, would be lost.
         """
         self._wanted = wanted
         self._places = array("q", [_NOWHERE]) * len(wanted)
@@ -107,7 +107,7 @@ class Journal:
         return [number for number, place in enumerate(self._places) if place == _NOWHERE]
 
     def add(self, number: int, outcome: str | Problem) -> None:
-        """Note the row of the wanted picture of this number, or what is wrong with it."""
+        """Note the row of the wanted image of this number, or what is wrong with it."""
         problem = outcome if isinstance(outcome, Problem) else None
         value = asdict(problem) if problem else outcome
         line = json.dumps([self._lines, self._wanted[number], value]).encode() + b"\n"
@@ -217,7 +217,7 @@ class Journal:
         return found
 
     def _refuse_lost(self, path: str) -> None:
-        """The caption of a picture that was deleted is no loss; others are of another command.
+        """The caption of an image that was deleted is no loss; others are of another command.
 
         So they are if the folder is gone: its disk may not be mounted.
         """
@@ -240,7 +240,7 @@ class Journal:
             self.rows += 1
 
     def _own_rows(self) -> Iterator[str]:
-        """In the order of the wanted pictures; from the disk, as there may be millions."""
+        """In the order of the wanted images; from the disk, as there may be millions."""
         with self.part.open("rb") as file:
             for place in self._places:
                 if place != _NOWHERE:
@@ -292,7 +292,7 @@ def _whole(target: Path) -> Path:
 
 
 def _read_line(data: bytes, number: int) -> tuple[str, Problem | None] | None:
-    """The picture that a line is of, and what is wrong with it; None: the line is not whole."""
+    """The image that a line is of, and what is wrong with it; None: the line is not whole."""
     try:
         position, path, value = json.loads(data)
         problem = None if isinstance(value, str) else Problem(**value)

@@ -53,29 +53,29 @@ def _choices(kind: object) -> str:
     return f"{{{','.join(get_args(kind))}}}"
 
 
-_Picture = Annotated[Path, _word("PATH")]
+_Image = Annotated[Path, _word("PATH")]
 _Model = Annotated[Path, _word("--model")]
 _Out = Annotated[Path, _word("--out")]
 
 
 @dataclass(frozen=True, slots=True)
 class CaptionOptions:
-    """Which pictures, which model, and where its captions go; the command line fills it in.
+    """Which images, which model, and where its captions go; the command line fills it in.
 
     Attributes:
-        paths: Pictures; folders; patterns such as 'photos/**/*.jpg', in quotes where the shell
+        paths: Images; folders; patterns such as 'photos/**/*.jpg', in quotes where the shell
             has none; or - for a list of names on standard input, one a line.
         model: A model folder, a file or folder of `naic export`, or an owner/name of the hub; by
             default the model inside naic.
-        format: text, a line for each picture; json, one array; jsonl, an object a line; csv; txt,
+        format: text, a line for each image; json, one array; jsonl, an object a line; csv; txt,
             a file photo.txt beside each photo.jpg; coco, what COCO's evaluation server takes. By
             default what --out ends in, .json, .jsonl or .csv, and text otherwise.
         out: The file for the captions, which are printed by default; of --format txt a folder that
-            takes the files, in folders as the pictures are.
-        existing: What to do where captions are already. skip: caption only the pictures that have
+            takes the files, in folders as the images are.
+        existing: What to do where captions are already. skip: caption only the images that have
             none; overwrite; append: keep those and add to them. By default, skip with --format txt,
             and an --out that is there is refused.
-        recursive: Take the pictures beneath a folder too, not only those in it.
+        recursive: Take the images beneath a folder too, not only those in it.
         null: The names on standard input end in NUL, as of find -print0.
         prefix: Text to put before each caption.
         suffix: Text to put after each caption.
@@ -85,10 +85,10 @@ class CaptionOptions:
         device: auto, cpu, cuda or cuda:N.
         runtime: How the model is run; auto takes a CUDA graph in float16 on a GPU, eager float32 on
             a processor, ONNX Runtime for what was exported.
-        batch: How many pictures are captioned at once.
+        batch: How many images are captioned at once.
     """
 
-    paths: Annotated[Positional[tuple[_Picture, ...]], arg(metavar="PATH ...")]
+    paths: Annotated[Positional[tuple[_Image, ...]], arg(metavar="PATH ...")]
     model: Annotated[_Model | None, arg(metavar="MODEL")] = None
     format: Annotated[
         Format | None, arg(metavar=_choices(Format), help_behavior_hint="(default: by --out)")
@@ -125,8 +125,8 @@ class CaptionOptions:
     def check(self) -> None:
         """Refuse what cannot be, before anything is read."""
         if not self.paths:
-            hint = "Name pictures, or folders of them: naic caption photo.jpg"
-            raise ConfigError("PATH", "no picture was named", hint)
+            hint = "Name images, or folders of them: naic caption photo.jpg"
+            raise ConfigError("PATH", "no image was named", hint)
         if self.null and Path(STDIN) not in self.paths:
             why = "it is about a list on standard input, and none is read"
             raise ConfigError("--null", why, f"Name {STDIN} among the paths.")
@@ -164,7 +164,7 @@ class CaptionOptions:
             why = "it is about files, and the captions are printed"
             raise ConfigError("--existing", why, "Name a file with --out, or use --format txt.")
         if self.existing == "skip" and self.kind == "text":
-            why = "lines of text do not tell for sure which pictures they are of"
+            why = "lines of text do not tell for sure which images they are of"
             raise ConfigError("--existing skip", why, "Use --format jsonl or csv.")
         if self.confidence and self.kind in ("txt", "coco"):
             why = f"--format {self.kind} has no place for it"

@@ -26,11 +26,11 @@ _WEIGHTS = (".safetensors", ".onnx")
 _SETTINGS = ("config.toml", "config.json", "vocab.json")
 
 
-def check_file(out: Path, pictures: Sequence[Found]) -> None:
+def check_file(out: Path, images: Sequence[Found]) -> None:
     """Refuse an output that cannot be a file."""
     name, kind = printable(str(out)), what_is(out)
     if kind == "folder":
-        hint = "Name a file in it, or use --format txt for a text file for each picture."
+        hint = "Name a file in it, or use --format txt for a text file for each image."
         raise ConfigError(name, "it is a folder", hint)
     if kind == "special":
         hint = "Leave --out away, and send standard output there."
@@ -40,8 +40,8 @@ def check_file(out: Path, pictures: Sequence[Found]) -> None:
         named = printable(str(folder if out.is_symlink() else out.parent))
         hint = "Make it, or choose another --out."
         raise ConfigError(named, "there is no such folder", hint)
-    if os.path.realpath(out) in {os.path.realpath(picture.path) for picture in pictures}:
-        raise ConfigError(name, "it is one of the pictures", "Name another file.")
+    if os.path.realpath(out) in {os.path.realpath(image.path) for image in images}:
+        raise ConfigError(name, "it is one of the images", "Name another file.")
 
 
 def check_folder(out: Path) -> None:
@@ -71,13 +71,13 @@ def starting(options: CaptionOptions, out: Path, rows: Rows) -> Start:
 
 
 def without_caption(
-    options: CaptionOptions, out: Path, rows: Rows, start: Start, pictures: Sequence[Found]
+    options: CaptionOptions, out: Path, rows: Rows, start: Start, images: Sequence[Found]
 ) -> Sequence[Found]:
-    """The pictures to caption: with --existing skip, those that the file had none of."""
+    """The images to caption: with --existing skip, those that the file had none of."""
     if options.existing != "skip":
-        return pictures
+        return images
     keys = rows.keys(start.held, printable(str(out)))
-    return [picture for picture in pictures if rows.key(picture.path) not in keys]
+    return [image for image in images if rows.key(image.path) not in keys]
 
 
 def plan(options: CaptionOptions) -> dict[str, Any]:
@@ -88,7 +88,7 @@ def plan(options: CaptionOptions) -> dict[str, Any]:
         **{name: value for name, value in asdict(options).items() if name in _PLANNED},
         "model": _model(options.model),
         "naic": __version__,
-        # Elsewhere the same names are those of other pictures.
+        # Elsewhere the same names are those of other images.
         "current folder": real_folder(".") if relative else "",
     }
 

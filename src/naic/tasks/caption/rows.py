@@ -35,7 +35,7 @@ class Rows:
         self._kind = options.kind
 
     def row(self, path: str, said: "Caption") -> str:
-        """The row of one picture, without what ends it."""
+        """The row of one image, without what ends it."""
         match self._kind:
             case "json" | "jsonl":
                 return json.dumps(self._object(path, said))  # in ASCII: any name, on any terminal
@@ -63,7 +63,7 @@ class Rows:
         yield "[]\n" if before == "[" else "\n]\n"
 
     def key(self, path: str) -> str:
-        """What a picture is known by in an output that is there."""
+        """What an image is known by in an output that is there."""
         match self._kind:
             case "csv":
                 return _path_cell(path)
@@ -105,7 +105,7 @@ class Rows:
                 return _Lines(held).have
 
     def keys(self, held: Iterable[str], name: str) -> set[str]:
-        """The keys of the pictures that the rows of `held` are of."""
+        """The keys of the images that the rows of `held` are of."""
         match self._kind:
             case "csv":
                 try:
@@ -198,15 +198,15 @@ def image_id(path: str) -> int:
     return int(plain)
 
 
-def refuse_same_images(pictures: Iterable[Found]) -> None:
+def refuse_same_images(images: Iterable[Found]) -> None:
     """COCO's server takes one caption for an image; all names are looked at before any work."""
     seen: dict[int, str] = {}
-    for picture in pictures:
-        number = image_id(picture.path)
+    for image in images:
+        number = image_id(image.path)
         if number in seen:
             why = f"by its name it is image {number}, and so is {printable(seen[number])}"
-            raise ConfigError(printable(picture.path), why, "Caption one of the two.")
-        seen[number] = picture.path
+            raise ConfigError(printable(image.path), why, "Caption one of the two.")
+        seen[number] = image.path
 
 
 def _short(probability: float) -> float:
@@ -236,7 +236,7 @@ def _refuse_tables(text: str, name: str) -> None:
     first = text.partition("\n")[0].rstrip()
     if f"{first},".startswith(_CSV_COLUMNS):
         raise DataError(name, "it is CSV, and --format text was asked for", _OTHER)
-    # A picture may be called [1].jpg: its line is no JSON.
+    # An image may be called [1].jpg: its line is no JSON.
     if text.startswith(("{", "[")) and (first in "{[" or _is_json(first) or _is_json(text)):
         raise DataError(name, "it is JSON, and --format text was asked for", _OTHER)
 

@@ -1,4 +1,4 @@
-"""`naic caption`: pictures in, what a model says of them out, in the order in which they came."""
+"""`naic caption`: images in, what a model says of them out, in the order in which they came."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from naic.data.records import Problem
 from naic.errors import ConfigError, ImageError
-from naic.tasks.caption.find import Found, find_pictures
+from naic.tasks.caption.find import Found, find_images
 from naic.tasks.caption.journal import journal
 from naic.tasks.caption.options import CaptionOptions
 from naic.tasks.caption.plan import (
@@ -24,26 +24,26 @@ from naic.tasks.prepare import Progress
 if TYPE_CHECKING:  # torch takes a second to import: not before there is work for it
     from naic.runtime.captioner import Caption
 
-__all__ = ["CaptionOptions", "Captioned", "Hearers", "caption"]
+__all__ = ["Callbacks", "CaptionOptions", "Captioned", "caption"]
 
 
 class Speaker(Protocol):
     """What is needed of a captioner."""
 
     def each(
-        self, pictures: Iterable[str], *, batch: int, alternatives: int, max_words: int | None
+        self, images: Iterable[str], *, batch: int, alternatives: int, max_words: int | None
     ) -> Iterator["Caption | ImageError"]:
-        """For each picture, in order, its caption, or why it has none."""
+        """For each image, in order, its caption, or why it has none."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class Hearers:
+class Callbacks:
     """Who is told of what, while a run is on.
 
     Attributes:
         printed: gets the captions where they are to be printed, in pieces.
-        told: gets the problem with each picture that cannot be used, as soon as it is known.
+        told: gets the problem with each image that cannot be used, as soon as it is known.
         report: hears how far the run is.
     """
 
@@ -57,11 +57,11 @@ class Captioned:
     """What came of a run.
 
     Attributes:
-        captions: how many pictures got one, in this run or before it was taken up.
+        captions: how many images got one, in this run or before it was taken up.
         resumed: those of them that were captioned before this run went on.
-        kept: pictures that were not captioned, since they had captions already.
-        bad: pictures that could not be used, and paths that gave none.
-        passed_over: files that naic cannot open, with a picture beside them that it can.
+        kept: images that were not captioned, since they had captions already.
+        bad: images that could not be used, and paths that gave none.
+        passed_over: files that naic cannot open, with an image beside them that it can.
     """
 
     captions: int = 0
@@ -73,12 +73,12 @@ class Captioned:
 
 def caption(
     options: CaptionOptions,
-    hearers: Hearers,
+    callbacks: Callbacks,
     *,
     listed: Callable[[], bytes] = bytes,
     load: "Callable[[CaptionOptions], Speaker] | None" = None,
 ) -> Captioned:
-    """Caption the pictures, and print the captions or put them where the options say.
+    """Caption the images, and print the captions or put them where the options say.
 
     `listed` gives what stands on standard input; `load` the captioner, when it is needed.
 
@@ -88,25 +88,25 @@ def caption(
         WriteError: the captions cannot be written.
     """
     options.check()
-    pictures, problems, passed_over = find_pictures(
+    images, problems, passed_over = find_images(
         options.paths, recursive=options.recursive, listed=listed, null=options.null
     )
-    if not pictures:
+    if not images:
         first = problems[0]
         raise ConfigError(first.where, first.why, first.hint)
     if options.kind == "coco":
-        refuse_same_images(pictures)
+        refuse_same_images(images)
     if options.out is not None:
-        check_folder(options.out) if options.kind == "txt" else check_file(options.out, pictures)
-    run = _Run(options, hearers, load or _captioner, Captioned(passed_over=passed_over))
+        check_folder(options.out) if options.kind == "txt" else check_file(options.out, images)
+    run = _Run(options, callbacks, load or _captioner, Captioned(passed_over=passed_over))
     for problem in problems:
         run.tell(problem)
     if options.kind == "txt":
-        run.beside(pictures)
+        run.beside(images)
     elif options.out is None:
-        run.print(pictures)
+        run.print(images)
     else:
-        run.into_file(options.out, pictures)
+        run.into_file(options.out, images)
     return run.done
 
 
@@ -123,49 +123,49 @@ class _Run:
     """One run: the same loop, whatever the captions are for."""
 
     options: CaptionOptions
-    hearers: Hearers
+    callbacks: Callbacks
     load: Callable[[CaptionOptions], Speaker]
     done: Captioned
 
     def tell(self, problem: Problem) -> None:
         """Count a problem and pass it on."""
         self.done.bad += 1
-        self.hearers.told(problem)
+        self.callbacks.told(problem)
 
-    def print(self, pictures: Sequence[Found]) -> None:
+    def print(self, images: Sequence[Found]) -> None:
         """Hand each caption to `printed` as soon as it is known."""
         rows = Rows(self.options)
 
         def said() -> Iterator[str]:
-            for picture, outcome in self._outcomes(pictures):
+            for image, outcome in self._outcomes(images):
                 if isinstance(outcome, Problem):
                     self.tell(outcome)
                 else:
                     self.done.captions += 1
-                    yield rows.row(picture.path, outcome)
+                    yield rows.row(image.path, outcome)
 
         for piece in rows.whole(said()):
-            self.hearers.printed(piece)
+            self.callbacks.printed(piece)
 
-    def into_file(self, out: Path, pictures: Sequence[Found]) -> None:
+    def into_file(self, out: Path, images: Sequence[Found]) -> None:
         """Make the file, or go on with it where an earlier run was cut off."""
         options, rows = self.options, Rows(self.options)
         with journal(
-            out, plan(options), lambda: starting(options, out, rows), self.hearers.told
+            out, plan(options), lambda: starting(options, out, rows), self.callbacks.told
         ) as book:
-            todo = without_caption(options, out, rows, book.start, pictures)
-            left = book.take_up([picture.path for picture in todo], options.batch)
-            self.done.kept, self.done.resumed = len(pictures) - len(todo), book.rows
+            todo = without_caption(options, out, rows, book.start, images)
+            left = book.take_up([image.path for image in todo], options.batch)
+            self.done.kept, self.done.resumed = len(images) - len(todo), book.rows
             self.done.captions = book.rows
             for problem in book.problems:
                 self.tell(problem)
             outcomes = self._outcomes([todo[number] for number in left], len(todo) - len(left))
-            for number, (picture, outcome) in zip(left, outcomes, strict=True):
+            for number, (image, outcome) in zip(left, outcomes, strict=True):
                 if isinstance(outcome, Problem):
                     book.add(number, outcome)
                     self.tell(outcome)
                 else:
-                    book.add(number, rows.row(picture.path, outcome))
+                    book.add(number, rows.row(image.path, outcome))
                     self.done.captions += 1
             if book.rows:
                 there = book.finish(rows.whole, rows.known(book.start.held))
@@ -179,41 +179,41 @@ class _Run:
         self.done.captions -= there
         self.done.resumed = min(self.done.resumed, self.done.captions)
 
-    def beside(self, pictures: Sequence[Found]) -> None:
-        """Write a text file for each picture."""
+    def beside(self, images: Sequence[Found]) -> None:
+        """Write a text file for each image."""
         out, existing = self.options.out, self.options.existing or "skip"
         rows = Rows(self.options)
-        todo, problems, self.done.kept = choose(pictures, out, existing)
+        todo, problems, self.done.kept = choose(images, out, existing)
         for problem in problems:
             self.tell(problem)
         if not todo:
             return
-        with Sidecars(out, existing, todo, self.hearers.told) as sidecars:
-            for picture, outcome in self._outcomes(todo):
+        with Sidecars(out, existing, todo, self.callbacks.told) as sidecars:
+            for image, outcome in self._outcomes(todo):
                 if isinstance(outcome, Problem):
                     self.tell(outcome)
-                elif failed := sidecars.write(picture, rows.row(picture.path, outcome)):
+                elif failed := sidecars.write(image, rows.row(image.path, outcome)):
                     self.tell(failed)
                 else:
                     self.done.captions += 1
 
     def _outcomes(
-        self, pictures: Sequence[Found], done: int = 0
+        self, images: Sequence[Found], done: int = 0
     ) -> Iterator[tuple[Found, "Caption | Problem"]]:
-        """What is said of each picture, after `done` others; no model is loaded for none."""
-        if not pictures:
+        """What is said of each image, after `done` others; no model is loaded for none."""
+        if not images:
             return
-        options, total = self.options, done + len(pictures)
-        self.hearers.report(Progress(done, total, self.done.bad))
+        options, total = self.options, done + len(images)
+        self.callbacks.report(Progress(done, total, self.done.bad))
         spoken = self.load(options).each(
-            [picture.path for picture in pictures],
+            [image.path for image in images],
             batch=options.batch,
             alternatives=options.alternatives,
             max_words=options.max_words,
         )
-        for number, (picture, outcome) in enumerate(zip(pictures, spoken, strict=True), done + 1):
+        for number, (image, outcome) in enumerate(zip(images, spoken, strict=True), done + 1):
             if isinstance(outcome, ImageError):
-                yield picture, Problem(outcome.what, outcome.why, outcome.hint)
+                yield image, Problem(outcome.what, outcome.why, outcome.hint)
             else:
-                yield picture, outcome
-            self.hearers.report(Progress(number, total, self.done.bad))
+                yield image, outcome
+            self.callbacks.report(Progress(number, total, self.done.bad))

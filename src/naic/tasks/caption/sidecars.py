@@ -1,4 +1,4 @@
-"""A text file for each picture: `photo.txt` beside `photo.jpg`, or in a folder that mirrors it.
+"""A text file for each image: `photo.txt` beside `photo.jpg`, or in a folder that mirrors it.
 
 Each is written whole under another name and renamed. There is no journal: the files that are there
 are what is done.
@@ -32,35 +32,35 @@ _LINK = "it is a link, and what it leads to is not written over"
 _NO_USE_GOING_ON = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
 
 
-def sidecar(picture: Found, out: Path | None) -> str:
-    """The path of a picture's text file."""
+def sidecar(image: Found, out: Path | None) -> str:
+    """The path of an image's text file."""
     if out is None:
-        return without_suffix(picture.path) + SUFFIX
-    return os.path.join(out, without_suffix(picture.name) + SUFFIX)  # noqa: PTH118
+        return without_suffix(image.path) + SUFFIX
+    return os.path.join(out, without_suffix(image.name) + SUFFIX)  # noqa: PTH118
 
 
 def choose(
-    pictures: Sequence[Found], out: Path | None, existing: Existing
+    images: Sequence[Found], out: Path | None, existing: Existing
 ) -> tuple[list[Found], list[Problem], int]:
-    """The pictures to caption, those that cannot have a file, and how many have theirs already.
+    """The images to caption, those that cannot have a file, and how many have theirs already.
 
     Raises:
-        ConfigError: two pictures would have one file, or a picture would be written over.
+        ConfigError: two images would have one file, or an image would be written over.
     """
     owners: dict[str, list[Found]] = {}
     places = Places()
-    for picture in pictures:
-        owners.setdefault(_key(sidecar(picture, out), places), []).append(picture)
-    for picture in pictures:
-        if _key(picture.path, places) in owners:
-            why = "the text file of a picture would be written over it"
-            raise ConfigError(printable(picture.path), why, "Give the picture another name.")
+    for image in images:
+        owners.setdefault(_key(sidecar(image, out), places), []).append(image)
+    for image in images:
+        if _key(image.path, places) in owners:
+            why = "the text file of an image would be written over it"
+            raise ConfigError(printable(image.path), why, "Give the image another name.")
     problems = _settle(owners, out)
     chosen = {own[0] for own in owners.values()}
-    todo = [picture for picture in pictures if picture in chosen]
+    todo = [image for image in images if image in chosen]
     if existing != "skip":
         return todo, problems, 0
-    missing = [picture for picture in todo if not os.path.lexists(sidecar(picture, out))]
+    missing = [image for image in todo if not os.path.lexists(sidecar(image, out))]
     return missing, problems, len(todo) - len(missing)
 
 
@@ -71,21 +71,21 @@ def _key(path: str, places: Places) -> str:
 
 
 def _settle(owners: dict[str, list[Found]], out: Path | None) -> list[Problem]:
-    """Leave each file one owner. A picture that naic cannot open, such as a RAW, gives way."""
+    """Leave each file one owner. An image that naic cannot open, such as a RAW, gives way."""
     problems = []
     for name, own in owners.items():
-        able = [picture for picture in own if not cannot_open(picture.path)]
+        able = [image for image in own if not cannot_open(image.path)]
         if len(able) > 1:
-            first, second = (printable(picture.path) for picture in able[:2])
+            first, second = (printable(image.path) for image in able[:2])
             why = f"{second} would have the same text file, {printable(sidecar(able[0], out))}"
             hint = "Use --format jsonl or csv, or give one of the two another name."
             raise ConfigError(first, why, hint)
         kept = (able or own)[0]
-        for picture in own:
-            if picture is not kept:
+        for image in own:
+            if image is not kept:
                 why = f"its text file would be that of {printable(kept.path)}"
                 hint = "It is not captioned. Give it another name, or use --format jsonl."
-                problems.append(Problem(printable(picture.path), why, hint))
+                problems.append(Problem(printable(image.path), why, hint))
         owners[name] = [kept]
     return problems
 
@@ -93,7 +93,7 @@ def _settle(owners: dict[str, list[Found]], out: Path | None) -> list[Problem]:
 class Sidecars:
     """Writes the text files of one run, and keeps other runs away from where it writes.
 
-    With an output folder that is held for the whole run; beside the pictures, the folder that is
+    With an output folder that is held for the whole run; beside the images, the folder that is
     written to at the time. `warn` hears once of a disk that has no locks.
     """
 
@@ -104,7 +104,7 @@ class Sidecars:
         self._warn = warn
         self._held = True
         self._append = existing == "append"
-        self._own = {sidecar(picture, out) for picture in todo}
+        self._own = {sidecar(image, out) for image in todo}
         self._lock = contextlib.ExitStack()
         self._folder: Path | None = None
         self._swept: set[Path] = set()
@@ -124,14 +124,14 @@ class Sidecars:
     ) -> None:
         self._lock.close()
 
-    def write(self, picture: Found, text: str) -> Problem | None:
-        """Write the text of a picture; a file that cannot be written is a problem of its own.
+    def write(self, image: Found, text: str) -> Problem | None:
+        """Write the text of an image; a file that cannot be written is a problem of its own.
 
         Raises:
             WriteError: the disk is full: the others could not be written either.
             StoreError: another run writes to the folder.
         """
-        path = Path(sidecar(picture, self._out))
+        path = Path(sidecar(image, self._out))
         try:
             self._enter(path.parent)
             with writing(path):

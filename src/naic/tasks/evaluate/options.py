@@ -28,7 +28,7 @@ class EvaluateOptions:
     Attributes:
         results: The captions, as COCO's server takes them: [{"image_id": 42, "caption": "..."}].
         references: The human captions: a dataset in any format that `naic prepare` reads, or a
-            feature store that it made. No picture is needed.
+            feature store that it made. No image is needed.
         split: Score the images of these splits, such as: val.
         reader: How --references is to be read; by default it is found out.
         json: Write all figures to this file.
@@ -46,9 +46,10 @@ class EvaluateOptions:
         seed: Which resampled sets.
         scenes_seed: Which scenes, where --references or --df is a number of scenes of shapes.
         skip_bad: Leave bad rows of the dataset out and count them, instead of stopping.
-        log: Where a look at the split test is noted, a line for each scored file; by default
-            docs/results/test-looks.jsonl if the current folder has it, else test-looks.jsonl.
-        why: Why you look at the split test: a note for that log.
+        log: Where an evaluation on the split test is noted, a line for each scored file; by
+            default docs/results/test-evaluations.jsonl if the current folder has it, else
+            test-evaluations.jsonl.
+        why: Why you evaluate on the split test: a note for that log.
     """
 
     results: Annotated[Positional[Path], arg(metavar="RESULTS.json")]

@@ -18,7 +18,7 @@ from naic.images import IMAGE_SUFFIXES
 _SHAPE = 'Write [{"image_id": 42, "caption": "a dog on a sofa"}, ...].'
 _EXAMPLES = 5
 _LONGEST = 80  # characters of an id in a message
-# COCO's pictures are called COCO_val2014_000000000042.jpg or 000000000042.jpg, and image 42.
+# COCO's images are called COCO_val2014_000000000042.jpg or 000000000042.jpg, and image 42.
 _NUMBER = re.compile(r"(COCO_[a-z]+[0-9]{4}_)?0*([0-9]+)")
 
 
@@ -96,7 +96,7 @@ class Name(NamedTuple):
 
 
 def take_apart(image_id: str) -> Name:
-    """The parts of an id; the suffix of a picture and leading zeros are not among them."""
+    """The parts of an id; the suffix of an image and leading zeros are not among them."""
     *folders, base = without_image_suffix(image_id).split("/")
     number = _NUMBER.fullmatch(base)
     prefix, plain = (number[1] or "", number[2]) if number else ("", base)
@@ -112,7 +112,7 @@ def without_image_suffix(image_id: str) -> str:
 def plain_id(image_id: str) -> str:
     """What ids of one image have in common, whoever wrote them.
 
-    Folders, the suffix of a picture, COCO's prefix and leading zeros are taken off, so that 42,
+    Folders, the suffix of an image, COCO's prefix and leading zeros are taken off, so that 42,
     "000000000042.jpg" and "val2014/COCO_val2014_000000000042" are the same image.
     """
     return take_apart(image_id).plain
@@ -122,7 +122,7 @@ class Matcher:
     """Finds the reference of a result by its id: as it is written, else by its parts.
 
     It looks among all images of the source, those of other splits too: what is taken for a
-    picture of this split should not be one that only looks like it.
+    image of this split should not be one that only looks like it.
     """
 
     def __init__(self, references: Captions, problems: Problems) -> None:

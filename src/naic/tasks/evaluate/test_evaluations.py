@@ -21,8 +21,8 @@ if TYPE_CHECKING:  # the options check where the log is to be, before there is a
     from naic.tasks.evaluate.run import Evaluation, System
 
 TEST = "test"
-COMMITTED = Path("docs/results/test-looks.jsonl")
-ELSEWHERE = Path("test-looks.jsonl")
+COMMITTED = Path("docs/results/test-evaluations.jsonl")
+ELSEWHERE = Path("test-evaluations.jsonl")
 
 
 def default_log() -> Path:
@@ -35,13 +35,13 @@ def names_test(splits: Sequence[str]) -> bool:
     return any(split.casefold() == TEST for split in splits)
 
 
-def is_look(evaluation: "Evaluation", splits: Sequence[str]) -> bool:
+def is_test_evaluation(evaluation: "Evaluation", splits: Sequence[str]) -> bool:
     """Whether a figure of the test split came out: it was named, or nothing else was scored."""
     scored = {image.split for image in evaluation.images}
     return names_test(splits) or all(names_test([split]) for split in scored)
 
 
-def log_look(evaluation: "Evaluation", options: "EvaluateOptions") -> Path | None:
+def log_test_evaluation(evaluation: "Evaluation", options: "EvaluateOptions") -> Path | None:
     """Append a line for each file that was scored; the log's path, or None if it was no look.
 
     To be called before anybody sees the figures.
@@ -49,7 +49,7 @@ def log_look(evaluation: "Evaluation", options: "EvaluateOptions") -> Path | Non
     Raises:
         WriteError: the log cannot be written.
     """
-    if not is_look(evaluation, options.split):
+    if not is_test_evaluation(evaluation, options.split):
         return None
     path = options.log or default_log()
     systems = [evaluation.system]

@@ -19,16 +19,16 @@ class FinetuneOptions:
             as `naic caption` writes it; or any other dataset that `naic prepare` reads.
         out: The folder for the tuned model (DIR/best) and its scores; the same command goes on
             with a run that was cut off.
-        images: Folders or .tar files with the pictures, when they do not lie beside CAPTIONS.
+        images: Folders or .tar files with the images, when they do not lie beside CAPTIONS.
         model: The folder of the model to begin with; by default the model inside naic.
         reader: How CAPTIONS is to be read; left out, it is told from the file.
-        epochs: How often each picture is learnt from, by cross-entropy and then as often by CMAL;
-            left out, a number that suits how many pictures there are.
+        epochs: How often each image is learnt from, by cross-entropy and then as often by CMAL;
+            left out, a number that suits how many images there are.
         learning_rate: The highest one, of cross-entropy; CMAL takes twice as much.
-        batch: Pictures in a step.
+        batch: Images in a step.
         new_words: A word that MODEL does not know is learnt if it comes this often in the captions
             to learn from; 0 learns none.
-        seed: Which pictures are held out, if CAPTIONS has no split, and the order of the others.
+        seed: Which images are held out, if CAPTIONS has no split, and the order of the others.
         device: auto, cpu or cuda.
         skip_bad: Leave bad rows of CAPTIONS out and count them, instead of stopping at the first.
         keep_work: Keep DIR/work (features, both stages, checkpoints) when all is done.

@@ -1,4 +1,4 @@
-"""What `naic finetune` is about to learn: which pictures, which are held out, which words."""
+"""What `naic finetune` is about to learn: which images, which are held out, which words."""
 
 import hashlib
 from collections import Counter
@@ -15,8 +15,8 @@ from naic.text import MAX_IDS, Vocabulary, tokenise
 TRAIN, HELD_OUT = "train", "val"
 _LEARNT_FROM = ("", "train", "training", "restval")  # names that tables give to splits
 _HELD_OUT = ("val", "valid", "validation", "dev")
-FEWEST = 10  # pictures: of fewer, nothing could be said about those that were held out
-_PICTURES_SEEN = 3000  # in each stage, whatever their number; few pictures come more often
+FEWEST = 10  # images: of fewer, nothing could be said about those that were held out
+_IMAGES_SEEN = 3000  # in each stage, whatever their number; few images come more often
 _FEWEST_EPOCHS, _MOST_EPOCHS = 3, 20
 
 
@@ -26,13 +26,13 @@ class Plan:
 
     Attributes:
         reader: how the captions were read.
-        reading: pictures with captions, each in the split "train" or "val".
-        left_out: pictures without captions, or of other splits.
-        own_split: whether the source itself says which pictures are held out.
+        reading: images with captions, each in the split "train" or "val".
+        left_out: images without captions, or of other splits.
+        own_split: whether the source itself says which images are held out.
         new_words: words that the model will learn to say, the most frequent first.
         unknown: other words of the captions that it does not know.
         epochs: of each of the two stages.
-        batch: pictures in a step.
+        batch: images in a step.
         problems: rows that could not be used.
     """
 
@@ -48,17 +48,17 @@ class Plan:
 
     @property
     def learnt_from(self) -> int:
-        """How many pictures are learnt from."""
+        """How many images are learnt from."""
         return self.reading.splits[TRAIN]
 
     @property
     def held_out(self) -> int:
-        """How many pictures the model is judged by."""
+        """How many images the model is judged by."""
         return self.reading.splits[HELD_OUT]
 
     @property
     def digest(self) -> str:
-        """SHA-256 of the pictures' names, splits and captions: another table is another run."""
+        """SHA-256 of the images' names, splits and captions: another table is another run."""
         state = hashlib.sha256()
         for record in self.reading.records:
             state.update(repr((record.id, record.split, record.captions)).encode())
@@ -66,11 +66,11 @@ class Plan:
 
 
 def make_plan(options: FinetuneOptions, known: Vocabulary) -> Plan:
-    """Read the captions, choose the pictures to hold out, and count words.
+    """Read the captions, choose the images to hold out, and count words.
 
     Raises:
-        DataError: the captions cannot be read, or are of too few pictures.
-        ConfigError: no picture is in a split to learn from.
+        DataError: the captions cannot be read, or are of too few images.
+        ConfigError: no image is in a split to learn from.
     """
     reader = options.reader or detect(options.captions)
     if reader == "store":
@@ -104,17 +104,17 @@ def make_plan(options: FinetuneOptions, known: Vocabulary) -> Plan:
 
 
 def share_out(records: Sequence[Record], options: FinetuneOptions) -> tuple[list[Record], bool]:
-    """The pictures with captions, in "train" or "val", and whether the source chose them.
+    """The images with captions, in "train" or "val", and whether the source chose them.
 
-    Where it did not, the pictures to hold out are those with the smallest digests: the same
-    whenever the command is given again, and hardly other ones when a few pictures are added.
+    Where it did not, the images to hold out are those with the smallest digests: the same
+    whenever the command is given again, and hardly other ones when a few images are added.
     """
     usable = [r for r in records if r.captions and r.split in (*_LEARNT_FROM, *_HELD_OUT)]
     if not usable and any(record.captions for record in records):
         why = f"its splits are {', '.join(sorted({repr(record.split) for record in records}))}"
         raise ConfigError(options.captions, why, "Call the one to learn from train.")
     if len(usable) < FEWEST:
-        why = f"{len(usable)} pictures with captions are too few to learn from"
+        why = f"{len(usable)} images with captions are too few to learn from"
         raise DataError(options.captions, why, f"Give {FEWEST} at least; 50 are a beginning.")
     chosen = {record.id for record in usable if record.split in _HELD_OUT}
     own_split = bool(chosen)
@@ -122,20 +122,20 @@ def share_out(records: Sequence[Record], options: FinetuneOptions) -> tuple[list
         in_order = sorted(usable, key=lambda record: _lot(record.id, options.seed))
         chosen = {record.id for record in in_order[: how_many_held_out(len(usable))]}
     if len(chosen) == len(usable):
-        why = "all of its pictures are held out for validation"
+        why = "all of its images are held out for validation"
         raise ConfigError(options.captions, why, "Put some into a split called train.")
     shared = [replace(r, split=HELD_OUT if r.id in chosen else TRAIN) for r in usable]
     return shared, own_split
 
 
-def how_many_held_out(pictures: int) -> int:
+def how_many_held_out(images: int) -> int:
     """A tenth, but ten of fifty: CIDEr of a handful says little. Never more than a thousand."""
-    return min(1000, max(pictures // 10, min(10, pictures // 5)))
+    return min(1000, max(images // 10, min(10, images // 5)))
 
 
-def default_epochs(pictures: int) -> int:
-    """Few pictures come often, many a few times."""
-    return min(_MOST_EPOCHS, max(_FEWEST_EPOCHS, _PICTURES_SEEN // pictures))
+def default_epochs(images: int) -> int:
+    """Few images come often, many a few times."""
+    return min(_MOST_EPOCHS, max(_FEWEST_EPOCHS, _IMAGES_SEEN // images))
 
 
 def strange_words(

@@ -1,12 +1,12 @@
 """`naic finetune`: one's own captions in, a model that speaks like them out.
 
-The model's eyes stay as they are and make features once; what speaks is trained by cross-entropy
+The model's backbone stays as it is and makes features once; what speaks is trained by cross-entropy
 and then by CMAL, with the same stages as `naic train`. All of it lies in DIR/work until it is done:
 
     DIR/finetune.json    what the run was asked for: another request is refused
     DIR/work/            start (the model unpacked, with its new words), features, xe, cmal
     DIR/best             the tuned model
-    DIR/report.json      scores on the pictures held out, before and after; written last
+    DIR/report.json      scores on the images held out, before and after; written last
 """
 
 import hashlib
@@ -53,7 +53,7 @@ _COPIES = 14
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """How good captions of the held-out pictures are, as shares of 1."""
+    """How good captions of the held-out images are, as shares of 1."""
 
     cider: float
     bad_endings: float
@@ -61,7 +61,7 @@ class Score:
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """What was said of a picture that was held out."""
+    """What was said of an image that was held out."""
 
     id: str
     before: str
@@ -105,7 +105,7 @@ def finetune(
 
     Raises:
         MissingExtraError: the packages for training are not installed.
-        DataError: the captions cannot be read, or are of too few pictures.
+        DataError: the captions cannot be read, or are of too few images.
         ConfigError: the folder holds another run, the model cannot be tuned, or the device is not
             there.
         StoreError: the disk has too little room.
@@ -174,11 +174,11 @@ def _tune(
     if not (work / "start").exists():
         write_start(work / "start", loaded, plan.new_words)
     store, problems = make_features(options, loaded, plan, report)
-    say("before: what the model says of the pictures that are held out")
+    say("before: what the model says of the images that are held out")
     before = validate_held_out(loaded, store, options.device)
     xe, cmal = make_stages(options, plan, work)
     for stage in (xe, cmal):
-        say(f"{stage.out.name}: {stage.run.epochs:g} epochs of {plan.learnt_from:,} pictures")
+        say(f"{stage.out.name}: {stage.run.epochs:g} epochs of {plan.learnt_from:,} images")
         train(stage, resume=True, command=command)
         if stage is xe and not (work / LAST).exists():
             write_last(xe.out, work / LAST)

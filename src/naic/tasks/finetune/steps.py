@@ -23,14 +23,14 @@ if TYPE_CHECKING:  # torch takes a second to import: not before there is work fo
     from naic.train.validate import Validation
 
 WORK, BEST, LAST = "work", "best", "xe-last"
-_BITS, _EYES_BITS = 8, 12  # of a weight: nothing is lost that a caption would show
+_BITS, _BACKBONE_BITS = 8, 12  # of a weight: nothing is lost that a caption would show
 _CMAL_RATE = 2.0  # of that of cross-entropy: slower, it does not mend what that has done
 _SAVES = 4  # checkpoints of a stage: each is three times the model
 _LOOKS = 5  # validations of a stage: the best weights of these are kept
 
 
 def write_start(folder: Path, loaded: "LoadedModel", new_words: tuple[str, ...]) -> None:
-    """The model unpacked, so that its eyes can make features, and with room for the new words."""
+    """The model unpacked, so that its backbone can make features, with room for the new words."""
     from naic.models.folder import write_model
     from naic.text import Vocabulary
 
@@ -66,26 +66,28 @@ def make_features(
     plan: Plan,
     report: Callable[[Progress], None],
 ) -> tuple[FeatureStore, list[Problem]]:
-    """Features of all pictures by the model's own eyes, or by the backbone that it learnt from."""
+    """Features of all images by the model's own backbone, or by the one that it learnt from."""
     settings = loaded.settings
     work = options.out / WORK
     asked = PrepareOptions(
         plan.reader,  # type: ignore[arg-type]  # one of the readers, as `detect` gave it
         options.captions,
         out=work / "features",
-        backbone=settings.model.eyes or settings.backbone,
-        weights=work / "start" if settings.model.eyes else None,
+        backbone=settings.model.backbone or settings.backbone,
+        weights=work / "start" if settings.model.backbone else None,
         pixels=settings.pixels,
         device=options.device,
     )
     done = prepare(asked, report, plan.reading)
     if settings.digest and done.store.index["weights"] != settings.digest:
         why = f"it learnt from {settings.backbone} with other weights than those installed"
-        hint = "Give it its eyes first: naic pack MODEL --eyes MODEL_WITH_EYES --out DIR"
+        hint = (
+            "Give it its backbone first: naic pack MODEL --backbone MODEL_WITH_BACKBONE --out DIR"
+        )
         raise BackboneError(str(options.model), why, hint)
     for split in (TRAIN, HELD_OUT):
         if not any(record.split == split for record in done.store.records):
-            why = f"of its pictures for {split}, not one can be opened"
+            why = f"of its images for {split}, not one can be opened"
             raise DataError(options.captions, why, f"See {work / 'features' / 'errors.jsonl'}.")
     return done.store, done.errors
 
@@ -142,7 +144,7 @@ def write_last(run: Path, folder: Path) -> None:
     """The weights that a stage ended with, as a model to begin the next stage with.
 
     Not its best ones: cross-entropy makes the agents contradict each other before CMAL makes them
-    a team again, so by the captions of held-out pictures the best model of the first stage is
+    a team again, so by the captions of held-out images the best model of the first stage is
     often the one that has learnt nothing yet.
     """
     from naic.models.folder import load_model, write_model
@@ -156,12 +158,12 @@ def write_last(run: Path, folder: Path) -> None:
 
 
 def write_best(folder: Path, loaded: "LoadedModel", work: Path) -> None:
-    """The tuned model with the eyes that it began with; without eyes, as the last stage left it."""
+    """The tuned model with the backbone that it began with, or as the last stage left it."""
     from naic.tasks.pack import PackOptions, pack_model
 
     tuned = work / "cmal" / BEST
-    if loaded.settings.model.eyes:
-        pack_model(PackOptions(tuned, folder, work / "start", _BITS, _BITS, _EYES_BITS))
+    if loaded.settings.model.backbone:
+        pack_model(PackOptions(tuned, folder, work / "start", _BITS, _BITS, _BACKBONE_BITS))
         return
     with whole_folder(folder) as temporary:
         for path in tuned.iterdir():
@@ -169,21 +171,21 @@ def write_best(folder: Path, loaded: "LoadedModel", work: Path) -> None:
 
 
 def validate_held_out(loaded: "LoadedModel", store: FeatureStore, device: str) -> "Validation":
-    """Captions of the held-out pictures, without repeats as `naic caption` would give them.
+    """Captions of the held-out images, without repeats as `naic caption` would give them.
 
-    Features stand for what the model's eyes would see; loose ends are left, so that they count.
+    Features stand for what the model's backbone would see; loose ends are left, so that they count.
     """
     from naic.backbones.efficientnet import GRID_CHANNELS
     from naic.backbones.load import choose_device
     from naic.decode.decoding import Decoding
-    from naic.models.with_backbone import without_eyes
+    from naic.models.with_backbone import without_backbone
     from naic.train.validate import Validator
 
     model, settings = loaded.model, loaded.settings
-    if settings.model.eyes:
-        blind = replace(settings.model, eyes="")
+    if settings.model.backbone:
+        blind = replace(settings.model, backbone="")
         model = loaded.family.build(blind, GRID_CHANNELS, settings.words)
-        model.load_state_dict(without_eyes(loaded.model.state_dict()))
+        model.load_state_dict(without_backbone(loaded.model.state_dict()))
     chosen = choose_device(device)
     rows = [row for row, record in enumerate(store.records) if record.split == HELD_OUT]
     validator = Validator(store, rows, loaded.vocabulary, batch=16, device=chosen)

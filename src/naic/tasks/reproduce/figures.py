@@ -25,7 +25,7 @@ def ladder_figure(rows: Sequence[TableRow]) -> str:
 
 
 def speed_figure(rows: Sequence[TableRow]) -> str | None:
-    """CIDEr against the time of a picture; None where no time was measured."""
+    """CIDEr against the time of an image; None where no time was measured."""
     dots = [
         Dot(row["system"], row["latency_ms"], 100 * row["CIDEr"])
         for row in rows
@@ -33,7 +33,7 @@ def speed_figure(rows: Sequence[TableRow]) -> str | None:
     ]
     if not dots:
         return None
-    what = "milliseconds for one picture, from its features (logarithmic)"
+    what = "milliseconds for one image, from its features (logarithmic)"
     return scatter("CIDEr against latency", what, "CIDEr", dots, log_x=True)
 
 

@@ -1,6 +1,6 @@
-"""Captions side by side for the same unseen pictures, repeated words marked: captions.md, .html.
+"""Captions side by side for the same unseen images, repeated words marked: captions.md, .html.
 
-The pictures are spread evenly over the split: none is chosen for what was said of it.
+The images are spread evenly over the split: none is chosen for what was said of it.
 """
 
 import html
@@ -17,7 +17,7 @@ from naic.files import remove_temporaries, write_atomically
 from naic.tasks.evaluate.results_file import plain_id
 
 KEPT = "captions.json"
-_SCENE = re.compile(r"shapes-(\d+)-(\d+)")  # the name that a drawn picture has in a store
+_SCENE = re.compile(r"shapes-(\d+)-(\d+)")  # the name that a drawn image has in a store
 HTML = """<!doctype html>
 <meta charset="utf-8">
 <title>Captions side by side</title>
@@ -33,20 +33,20 @@ mark{background:#8886;color:inherit;border-radius:3px;padding:0 .2em}
 <h1>Captions side by side</h1>
 """
 BAR = "\\|"  # in a cell of a table; a bare one would begin the next cell
-NOTE = "A word that repeats the one before it is marked. Pictures of the split %s, evenly spaced."
+NOTE = "A word that repeats the one before it is marked. Images of the split %s, evenly spaced."
 
 
 @dataclass(frozen=True)
 class Example:
-    """A picture with what people and the systems say of it.
+    """An image with what people and the systems say of it.
 
     Attributes:
-        picture: path of the picture from the page, or empty.
+        image: path of the image from the page, or empty.
         captions: by who says them, in order.
     """
 
     id: str
-    picture: str
+    image: str
     captions: dict[str, str]
 
 
@@ -68,7 +68,7 @@ def gather(
         captions = {"people": record.captions[0]}
         plain = plain_id(record.id)  # a dataset may spell it otherwise than the store did
         captions |= {name: own.get(record.id, own.get(plain, "")) for name, own in said.items()}
-        examples.append(Example(record.id, _picture(record, out), captions))
+        examples.append(Example(record.id, _image(record, out), captions))
     return examples
 
 
@@ -109,35 +109,33 @@ def _plain(word: str) -> str:
 
 
 def _in_markdown(example: Example) -> str:
-    picture = f"![{example.id}]({example.picture})\n\n" if example.picture else ""
+    image = f"![{example.id}]({example.image})\n\n" if example.image else ""
     rows = "\n".join(
         f"| {who} | {mark(text.replace('|', BAR), '**', '**')} |"
         for who, text in example.captions.items()
     )
-    return f"\n## {example.id}\n\n{picture}| | |\n|---|---|\n{rows}\n"
+    return f"\n## {example.id}\n\n{image}| | |\n|---|---|\n{rows}\n"
 
 
 def _in_html(example: Example) -> str:
-    picture = f'<img src="{html.escape(example.picture)}" alt="">' if example.picture else ""
+    image = f'<img src="{html.escape(example.image)}" alt="">' if example.image else ""
     rows = "".join(
         f"<dt>{html.escape(who)}</dt><dd>{mark(html.escape(text), '<mark>', '</mark>')}</dd>"
         for who, text in example.captions.items()
     )
-    return (
-        f"<section>{picture}<div><b>{html.escape(example.id)}</b><dl>{rows}</dl></div></section>\n"
-    )
+    return f"<section>{image}<div><b>{html.escape(example.id)}</b><dl>{rows}</dl></div></section>\n"
 
 
-def _picture(record: StoredRecord, out: Path) -> str:
-    """A drawn scene as a file of ours, a picture of the user's where it lies, else nothing."""
+def _image(record: StoredRecord, out: Path) -> str:
+    """A drawn scene as a file of ours, an image of the user's where it lies, else nothing."""
     scene = _SCENE.fullmatch(record.image)
     if scene is None:
         path = Path(record.image)
         return str(path.absolute()) if path.is_file() else ""
-    target = out / "pictures" / f"{record.image}.png"
+    target = out / "images" / f"{record.image}.png"
     if not target.exists():
         target.parent.mkdir(exist_ok=True)
         buffer = BytesIO()
         draw(make_scene(int(scene[1]), int(scene[2]))).save(buffer, format="PNG")
         write_atomically(target, buffer.getvalue())
-    return f"pictures/{target.name}"
+    return f"images/{target.name}"

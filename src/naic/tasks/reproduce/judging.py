@@ -18,7 +18,7 @@ from naic.metrics.spice import program as spice_program
 from naic.tasks.evaluate.options import NAMES, Metric, check_log
 from naic.tasks.evaluate.run import EvaluateOptions, Evaluation, evaluate
 from naic.tasks.evaluate.signature import signature_line
-from naic.tasks.evaluate.test_evaluations import log_look, names_test
+from naic.tasks.evaluate.test_evaluations import log_test_evaluation, names_test
 
 RESAMPLES = 1000
 WITHOUT_SPICE: tuple[Metric, ...] = ("Bleu", "METEOR", "ROUGE_L", "CIDEr")
@@ -111,7 +111,7 @@ class Judge:
             options = replace(options, log=self._log, why=why)
         evaluation = self._without_what_is_missing(options)
         if people.looked_at:
-            log_look(evaluation, options)
+            log_test_evaluation(evaluation, options)
         for name, reason in (*evaluation.missing.items(), *evaluation.failed.items()):
             self._tell(name, reason)
         scores, manner = evaluation.system.scores, evaluation.system.habits

@@ -1,4 +1,4 @@
-"""How long one picture takes: from its features to words, eager, alone on the device, warm."""
+"""How long one image takes: from its features to words, eager, alone on the device, warm."""
 
 import platform
 import statistics
@@ -18,7 +18,7 @@ def measure_latency(
 ) -> dict[str, Any]:
     """The median milliseconds of each model, by its name.
 
-    All models take their turn at every picture: whatever else the machine does in the meantime
+    All models take their turn at every image: whatever else the machine does in the meantime
     slows them alike. The causal ones decode with a key-value cache.
 
     Args:

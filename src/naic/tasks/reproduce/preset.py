@@ -46,7 +46,7 @@ class PresetSettings:
             others; otherwise as many epochs.
         spice: score SPICE too, where it is installed: a second for every three images.
         server: write the results files that COCO's server takes; the images are COCO's.
-        examples: pictures of the page with captions side by side.
+        examples: images of the page with captions side by side.
         limit: the first so many images only; None: what prepare.toml says.
         unlabelled_limit: likewise for unlabelled.toml.
         epochs: by config file, epochs instead of the file's own.

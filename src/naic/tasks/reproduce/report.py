@@ -10,10 +10,10 @@ from naic.errors import ConfigError
 from naic.tasks.reproduce import figures, gallery, tables
 from naic.tasks.reproduce.latency import measure_latency
 from naic.tasks.reproduce.options import TABLES, ReproduceOptions
-from naic.tasks.reproduce.parallel_stages import Listener, Workshop
 from naic.tasks.reproduce.plan import Row
 from naic.tasks.reproduce.scoring import ReturnedScorer, Scorer, places
 from naic.tasks.reproduce.server import write_server_files
+from naic.tasks.reproduce.stage_runner import Listener, StageRunner
 
 SHOWN = {  # what the page of captions shows, as in the paper's last figure
     "AIC beam 3": "teacher",
@@ -29,7 +29,7 @@ class Reproduced:
 
     Attributes:
         tables: the rows of each table by its name.
-        examples: a few pictures with their captions.
+        examples: a few images with their captions.
         left_out: rows that are not there, since their stages are not finished.
     """
 
@@ -43,15 +43,15 @@ class Report:
 
     def __init__(
         self,
-        workshop: Workshop,
+        runner: StageRunner,
         options: ReproduceOptions,
         listener: Listener,
         scorer: Scorer | ReturnedScorer,
     ) -> None:
-        self._workshop = workshop
+        self._runner = runner
         self._options = options
         self._listener = listener
-        self._plan = workshop.plan
+        self._plan = runner.plan
         self._scorer = scorer
         self._left_out: list[str] = []
 
@@ -74,7 +74,7 @@ class Report:
             tables.write_table(out, TABLES[table], table, found)
         self._draw(made)
         self._note_data()
-        if "ladder" in made and self._workshop.preset.settings.server:
+        if "ladder" in made and self._runner.preset.settings.server:
             self._serve(made["ladder"])
         return Reproduced(made, self._examples(), self._left_out)
 
@@ -93,15 +93,15 @@ class Report:
         made = tables.make_row(row.system, scored, table)
         made["stage"] = row.stage
         # The best weights are the start model's if a run only got worse: its last look shows it.
-        looks = [figures.validations(self._workshop.folder(row.stage, n)) for n in seeds]
+        looks = [figures.validations(self._runner.folder(row.stage, n)) for n in seeds]
         last = [own[-1][1] / 100 for own in looks if own]
         made["last_validation_cider"] = statistics.fmean(last) if last else None
-        self._workshop.journal.content["people"] = scored[0].human
+        self._runner.journal.content["people"] = scored[0].human
         return made
 
     def _latency(self) -> dict[str, float]:
         """The teacher's ways and one student, in turns; kept with the models they are of."""
-        kept = self._workshop.journal.content.get("latency", {})
+        kept = self._runner.journal.content.get("latency", {})
         if isinstance(self._scorer, ReturnedScorer):  # measured where the models are, or not at all
             return dict(kept.get("milliseconds", {}))
         rows = [row for row in self._plan.rows("ladder") if self._is_done(row)]
@@ -110,19 +110,19 @@ class Report:
         timed = {row.system: row for row in teachers}
         if students:
             timed["NAIC"] = students[-1]
-        key = {name: self._workshop.identity(row.stage, 0) for name, row in timed.items()}
+        key = {name: self._runner.identity(row.stage, 0) for name, row in timed.items()}
         if kept.get("models") != key:
-            self._listener.say("timing one picture at a time")
+            self._listener.say("timing one image at a time")
             models = {
-                name: (self._workshop.folder(row.stage) / "best", row.beam)
+                name: (self._runner.folder(row.stage) / "best", row.beam)
                 for name, row in timed.items()
             }
             kept = measure_latency(
                 models, self._scorer.store, self._scorer.rows, self._options.device
             )
             kept["models"] = key
-            self._workshop.journal.content["latency"] = kept
-            self._workshop.journal.save()
+            self._runner.journal.content["latency"] = kept
+            self._runner.journal.save()
         return dict(kept["milliseconds"])
 
     def _is_done(self, row: Row) -> bool:
@@ -130,7 +130,7 @@ class Report:
 
     def _note_data(self) -> None:
         """What the features are of, for whoever reads the tables without having them."""
-        content = self._workshop.journal.content
+        content = self._runner.journal.content
         if isinstance(self._scorer, Scorer):
             index = self._scorer.store.index
             names = ("reader", "backbone", "weights", "pixels", "regions", "dim", "images")
@@ -139,7 +139,7 @@ class Report:
             "split": self._scorer.people.split,
             "images": len(self._scorer.people.records),
         }
-        self._workshop.journal.save()
+        self._runner.journal.save()
 
     def _serve(self, rows: list[tables.TableRow]) -> None:
         """Files for COCO's server."""
@@ -147,7 +147,7 @@ class Report:
             self._listener.say("no files for COCO's server: the ids of the images are no numbers")
             return
         looks = {
-            row["stage"]: figures.validations(self._workshop.folder(row["stage"])) for row in rows
+            row["stage"]: figures.validations(self._runner.folder(row["stage"])) for row in rows
         }
         best = {stage: max(cider for _, cider in own) for stage, own in looks.items() if own}
         write_server_files(self._options.out, rows, best)
@@ -159,7 +159,7 @@ class Report:
             figures.write_figure(folder / "latency.svg", figures.speed_figure(made["ladder"]))
         for start in ("scratch", "weight-init") if "baselines" in made else ():
             runs = {
-                row["system"].removeprefix(f"{start}, "): self._workshop.folder(row["stage"])
+                row["system"].removeprefix(f"{start}, "): self._runner.folder(row["stage"])
                 for row in made["baselines"]
                 if row["system"].startswith(start) and not row["system"].endswith("XE")
             }
@@ -171,11 +171,11 @@ class Report:
         out = self._options.out
         rows = [row for row in self._plan.rows("ladder") if row.system in SHOWN]
         results = {
-            SHOWN[row.system]: places(self._workshop, out, row.stage, 0, row.beam)[0]
+            SHOWN[row.system]: places(self._runner, out, row.stage, 0, row.beam)[0]
             for row in rows
             if self._is_done(row)
         }
-        count = self._workshop.preset.settings.examples
+        count = self._runner.preset.settings.examples
         people = self._scorer.people
         examples = gallery.gather(people.records, results, count, out)
         gallery.write_pages(out, examples, people.split)

@@ -8,10 +8,9 @@ from naic.errors import ConfigError
 from naic.files import locked, writing
 from naic.tasks.evaluate.options import check_log
 from naic.tasks.evaluate.test_evaluations import names_test
-from naic.tasks.reproduce.jobs import make_together
 from naic.tasks.reproduce.journal import Journal, request
 from naic.tasks.reproduce.options import ReproduceOptions
-from naic.tasks.reproduce.parallel_stages import Listener, Workshop
+from naic.tasks.reproduce.parallel_stages import make_together
 from naic.tasks.reproduce.plan import Plan
 from naic.tasks.reproduce.preset import Preset, read_preset
 from naic.tasks.reproduce.report import Report, Reproduced, read_reproduced
@@ -22,6 +21,7 @@ from naic.tasks.reproduce.settings import (
     check_schedule,
     read_train,
 )
+from naic.tasks.reproduce.stage_runner import Listener, StageRunner
 
 
 @dataclass(frozen=True)
@@ -58,11 +58,11 @@ def reproduce(options: ReproduceOptions, listener: Listener, command: str = "") 
     with locked(options.out):
         journal = Journal.open(preset, options)
         journal.begin(command)
-        workshop = Workshop(preset, options, plan, journal)
+        runner = StageRunner(preset, options, plan, journal)
         if not options.only_tables:
-            _make_stages(workshop, options, listener)
-        scorer = Scorer(workshop, options, listener.say)
-        found = Report(workshop, options, listener, scorer).make()
+            _make_stages(runner, options, listener)
+        scorer = Scorer(runner, options, listener.say)
+        found = Report(runner, options, listener, scorer).make()
         done = None if found.left_out else request(preset, options)
         journal.end(time.monotonic() - began, done)
     return found
@@ -79,9 +79,9 @@ def _score_returned(
     with locked(options.out):
         journal = Journal.returned(preset, options)
         journal.begin_scoring(command)
-        workshop = Workshop(preset, options, plan, journal)
-        scorer = ReturnedScorer(workshop, options, listener.say)
-        found = Report(workshop, options, listener, scorer).make()
+        runner = StageRunner(preset, options, plan, journal)
+        scorer = ReturnedScorer(runner, options, listener.say)
+        found = Report(runner, options, listener, scorer).make()
         journal.end(time.monotonic() - began, journal.content.get("finished"))
     return found
 
@@ -89,14 +89,14 @@ def _score_returned(
 def _checked(preset: Preset, options: ReproduceOptions, journal: Journal) -> Plan:
     """The plan, once nothing is known that would stop it: before anything is written."""
     plan = make_plan(preset, options)
-    workshop = Workshop(preset, options, plan, journal)
-    workshop.check_data(plan.stages(options.chosen))
+    runner = StageRunner(preset, options, plan, journal)
+    runner.check_data(plan.stages(options.chosen))
     check_machine(preset, device=options.device, graph=options.graph)
-    given = workshop.is_given("features")
-    data = FeatureStore(workshop.folder("features")).index if given else preset.files["prepare"]
+    given = runner.is_given("features")
+    data = FeatureStore(runner.folder("features")).index if given else preset.files["prepare"]
     if names_test([preset.settings.report]) and data.get("reader") != "shapes":
         check_log(options.log)  # not after the hours of training
-    if options.only_tables and not given and not workshop.is_finished("features", 0):
+    if options.only_tables and not given and not runner.is_finished("features", 0):
         why = "there are no features yet, and so nothing to make tables of"
         raise ConfigError(str(options.out), why, "Leave out --only-tables.")
     return plan
@@ -109,15 +109,15 @@ def outlook(options: ReproduceOptions) -> list[Outlook]:
     journal = Journal.open(preset, options)
     options = journal.by_its_name(options)
     plan = _checked(preset, options, journal)
-    workshop = Workshop(preset, options, plan, journal)
+    runner = StageRunner(preset, options, plan, journal)
     lines = []
     for stage, number in _stages(plan, options):
         state = "make"
-        if workshop.is_given(stage) or workshop.is_finished(stage, number):
+        if runner.is_given(stage) or runner.is_finished(stage, number):
             state = "done"
-        elif workshop.has_begun(stage, number):
+        elif runner.has_begun(stage, number):
             state = "go on"
-        lines.append(Outlook(workshop.name(stage, number), state))
+        lines.append(Outlook(runner.name(stage, number), state))
     return lines
 
 
@@ -151,18 +151,18 @@ def _stages(plan: Plan, options: ReproduceOptions) -> list[tuple[str, int]]:
     ]
 
 
-def _make_stages(workshop: Workshop, options: ReproduceOptions, listener: Listener) -> None:
-    stages = _stages(workshop.plan, options)
+def _make_stages(runner: StageRunner, options: ReproduceOptions, listener: Listener) -> None:
+    stages = _stages(runner.plan, options)
 
     def made(stage: str) -> None:
         if stage == "features":  # what cannot be reported is not trained for hours
-            store = FeatureStore(workshop.folder(stage))
-            report_rows(store, workshop.preset.settings.report)
+            store = FeatureStore(runner.folder(stage))
+            report_rows(store, runner.preset.settings.report)
 
     if options.jobs > 1:
-        make_together(workshop, stages, options.jobs, listener, made)
+        make_together(runner, stages, options.jobs, listener, made)
         return
     for place, (stage, number) in enumerate(stages, 1):
-        listener.say(f"[{place}/{len(stages)}] {workshop.name(stage, number)}")
-        workshop.make(stage, number, listener)
+        listener.say(f"[{place}/{len(stages)}] {runner.name(stage, number)}")
+        runner.make(stage, number, listener)
         made(stage)

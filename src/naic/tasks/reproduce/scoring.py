@@ -27,7 +27,7 @@ from naic.tasks.reproduce.judging import (
     read_kept,
 )
 from naic.tasks.reproduce.options import ReproduceOptions
-from naic.tasks.reproduce.parallel_stages import Workshop
+from naic.tasks.reproduce.stage_runner import StageRunner
 
 BATCH = 256
 
@@ -36,29 +36,29 @@ class Scorer:
     """Captions and scores models on one split."""
 
     def __init__(
-        self, workshop: Workshop, options: ReproduceOptions, say: Callable[[str], None]
+        self, runner: StageRunner, options: ReproduceOptions, say: Callable[[str], None]
     ) -> None:
-        self._workshop = workshop
+        self._runner = runner
         self._out = options.out
         self._device = options.device
-        self.store = FeatureStore(workshop.folder("features"))
-        split = workshop.preset.settings.report
+        self.store = FeatureStore(runner.folder("features"))
+        split = runner.preset.settings.report
         self.rows = report_rows(self.store, split)
         records = [self.store.records[row] for row in self.rows]
         drawn = self.store.index.get("reader") == "shapes"
         self.people = People(str(self.store.folder), "store", split, records, drawn)
-        self._judge = make_judge(self.people, workshop, options, say)
+        self._judge = make_judge(self.people, runner, options, say)
 
     def is_there(self, stage: str, number: int, beam: int) -> bool:
         """Whether the model of a row is finished, whatever it is asked for."""
-        return self._workshop.is_finished(stage, number)
+        return self._runner.is_finished(stage, number)
 
     def score(self, stage: str, number: int, beam: int) -> Scored:
         """The captions of a stage's best model, made and scored unless that was done already."""
-        captions, kept = places(self._workshop, self._out, stage, number, beam)
+        captions, kept = places(self._runner, self._out, stage, number, beam)
         key = {
-            "weights": self._workshop.identity(stage, number),
-            "images": self._workshop.identity("features", 0),
+            "weights": self._runner.identity(stage, number),
+            "images": self._runner.identity("features", 0),
             "split": self.people.split,
             "beam": beam,
             **self._judge.manner,
@@ -66,7 +66,7 @@ class Scorer:
         found = read_kept(kept)
         if found is None or found["key"] != key or not captions.is_file():
             captions.parent.mkdir(exist_ok=True)
-            facts = self._caption(self._workshop.folder(stage, number) / "best", beam, captions)
+            facts = self._caption(self._runner.folder(stage, number) / "best", beam, captions)
         elif can_add(found):
             facts = found["values"]["facts"]
         else:
@@ -92,13 +92,13 @@ class ReturnedScorer:
     """Scores captions that were made elsewhere: neither features nor weights need to be here."""
 
     def __init__(
-        self, workshop: Workshop, options: ReproduceOptions, say: Callable[[str], None]
+        self, runner: StageRunner, options: ReproduceOptions, say: Callable[[str], None]
     ) -> None:
         if options.references is None:
             raise ConfigError("--references", "is not given", "Name the dataset.")
-        self._workshop = workshop
+        self._runner = runner
         self._out = options.out
-        split = workshop.preset.settings.report
+        split = runner.preset.settings.report
         source = options.references
         read = read_captions(source, splits=[split], problems=Problems(skip=False))
         records = [
@@ -108,15 +108,15 @@ class ReturnedScorer:
         ]
         self.people = People(source, read.reader, split, records, read.reader == "shapes")
         self._data = digest_people(read.images)
-        self._judge = make_judge(self.people, workshop, options, say)
+        self._judge = make_judge(self.people, runner, options, say)
 
     def is_there(self, stage: str, number: int, beam: int) -> bool:
         """Whether the captions of a row came back."""
-        return places(self._workshop, self._out, stage, number, beam)[0].is_file()
+        return places(self._runner, self._out, stage, number, beam)[0].is_file()
 
     def score(self, stage: str, number: int, beam: int) -> Scored:
         """Scores of the captions that are there, computed unless that was done already."""
-        captions, kept = places(self._workshop, self._out, stage, number, beam)
+        captions, kept = places(self._runner, self._out, stage, number, beam)
         key = {
             "captions": digest(captions),
             "data": self._data,
@@ -133,16 +133,16 @@ class ReturnedScorer:
 
 
 def make_judge(
-    people: People, workshop: Workshop, options: ReproduceOptions, say: Callable[[str], None]
+    people: People, runner: StageRunner, options: ReproduceOptions, say: Callable[[str], None]
 ) -> Judge:
     """One that scores as the preset and the options say."""
-    spice = workshop.preset.settings.spice
+    spice = runner.preset.settings.spice
     return Judge(people, say, fast=options.fast, spice=spice, log=options.log)
 
 
-def places(workshop: Workshop, out: Path, stage: str, number: int, beam: int) -> tuple[Path, Path]:
+def places(runner: StageRunner, out: Path, stage: str, number: int, beam: int) -> tuple[Path, Path]:
     """Where the captions of a row are, or will be, and where their scores."""
-    stem = f"{workshop.name(stage, number)}-{workshop.preset.settings.report}-beam{beam}"
+    stem = f"{runner.name(stage, number)}-{runner.preset.settings.report}-beam{beam}"
     file = f"{stem.replace('/', '-')}.json"  # a split may be called anything
     return out / "captions" / file, out / "scores" / file
 

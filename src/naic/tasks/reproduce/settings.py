@@ -93,7 +93,7 @@ def train_settings(
         pseudo=tuple(folders[name] for name in job.pseudo),
         unlabelled=() if job.unlabelled is None else (folders[job.unlabelled],),
     )
-    # Only the teacher may begin with a model from outside: one whose eyes made the features.
+    # Only the teacher may begin with a model from outside: one whose backbone made the features.
     own_start = settings.start if job.config == "teacher_xe" else None
     model = settings.model
     if job.config == "student_kd" and job.start is None:

@@ -68,7 +68,7 @@ def _mean(values: Sequence[float | None]) -> float | None:
 
 
 def add_latency(rows: Sequence[TableRow], milliseconds: dict[str, float]) -> None:
-    """Put the time of a picture into each row, and how much quicker than the teacher's beam 3."""
+    """Put the time of an image into each row, and how much quicker than the teacher's beam 3."""
     slowest = milliseconds.get("AIC beam 3")
     for row in rows:
         # All students are one network with other weights: one time stands for all of them.
@@ -139,9 +139,7 @@ def _legend(rows: Sequence[TableRow], *, timed: bool) -> str:
     if any(row["paper"] for row in rows):
         parts.append("In brackets: the paper, on MSCOCO with bottom-up features.")
     if timed:
-        parts.append(
-            "ms: one picture from its features, eager, the teacher with a key-value cache."
-        )
+        parts.append("ms: one image from its features, eager, the teacher with a key-value cache.")
     else:
         parts.append(
             "Weights are the best by validation CIDEr, the start model's counted too; "

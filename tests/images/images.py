@@ -1,4 +1,4 @@
-"""Picture files made from scratch, for the tests of `naic.images`."""
+"""Image files made from scratch, for the tests of `naic.images`."""
 
 import io
 import struct
@@ -100,38 +100,36 @@ def srgb() -> bytes:
 
 def samples() -> dict[str, bytes]:
     """A valid file of every format and of most pixel layouts."""
-    picture = photo()
-    grey = picture.convert("L")
-    rotated = picture.rotate(90)
+    image = photo()
+    grey = image.convert("L")
+    rotated = image.rotate(90)
     files = {
-        "jpeg": encode(picture, "JPEG"),
-        "jpeg-progressive": encode(picture, "JPEG", progressive=True),
-        "jpeg-metadata": encode(
-            picture, "JPEG", exif=exif(6), icc_profile=srgb(), comment=b"hello"
-        ),
-        "jpeg-cmyk": encode(picture.convert("CMYK"), "JPEG"),
-        "mpo": encode(picture, "MPO", save_all=True, append_images=[rotated]),
-        "png-metadata": encode(picture, "PNG", exif=exif(6), icc_profile=srgb()),
-        "png-animated": encode(picture, "PNG", save_all=True, append_images=[rotated]),
-        "webp": encode(picture, "WEBP"),
-        "webp-metadata": encode(picture.convert("RGBA"), "WEBP", exif=exif(6), icc_profile=srgb()),
-        "webp-animated": encode(picture, "WEBP", save_all=True, append_images=[rotated]),
-        "gif": encode(picture, "GIF"),
-        "gif-animated": encode(picture, "GIF", save_all=True, append_images=[rotated]),
-        "tiff-big": encode(picture, "TIFF", big_tiff=True),
-        "tiff-metadata": encode(picture, "TIFF", tiffinfo={274: 6}, icc_profile=srgb()),
+        "jpeg": encode(image, "JPEG"),
+        "jpeg-progressive": encode(image, "JPEG", progressive=True),
+        "jpeg-metadata": encode(image, "JPEG", exif=exif(6), icc_profile=srgb(), comment=b"hello"),
+        "jpeg-cmyk": encode(image.convert("CMYK"), "JPEG"),
+        "mpo": encode(image, "MPO", save_all=True, append_images=[rotated]),
+        "png-metadata": encode(image, "PNG", exif=exif(6), icc_profile=srgb()),
+        "png-animated": encode(image, "PNG", save_all=True, append_images=[rotated]),
+        "webp": encode(image, "WEBP"),
+        "webp-metadata": encode(image.convert("RGBA"), "WEBP", exif=exif(6), icc_profile=srgb()),
+        "webp-animated": encode(image, "WEBP", save_all=True, append_images=[rotated]),
+        "gif": encode(image, "GIF"),
+        "gif-animated": encode(image, "GIF", save_all=True, append_images=[rotated]),
+        "tiff-big": encode(image, "TIFF", big_tiff=True),
+        "tiff-metadata": encode(image, "TIFF", tiffinfo={274: 6}, icc_profile=srgb()),
         "tiff-float": encode(grey.convert("F"), "TIFF"),
         "pfm": encode(grey.convert("F"), "PPM"),
         "pgm-plain": b"P2 2 2 255 0 85 170 255 ",
     }
-    files |= {f"png-{mode}": encode(picture.convert(mode), "PNG") for mode in ("RGBA", "LA", "P")}
-    files |= {f"bmp-{mode}": encode(picture.convert(mode), "BMP") for mode in ("RGB", "P", "1")}
+    files |= {f"png-{mode}": encode(image.convert(mode), "PNG") for mode in ("RGBA", "LA", "P")}
+    files |= {f"bmp-{mode}": encode(image.convert(mode), "BMP") for mode in ("RGB", "P", "1")}
     for mode in ("RGB", "RGBA", "L", "P", "1", "CMYK"):
-        files[f"tiff-{mode}"] = encode(picture.convert(mode), "TIFF")
+        files[f"tiff-{mode}"] = encode(image.convert(mode), "TIFF")
     for compression in ("tiff_lzw", "packbits", "jpeg"):
-        files[f"tiff-{compression}"] = encode(picture, "TIFF", compression=compression)
+        files[f"tiff-{compression}"] = encode(image, "TIFF", compression=compression)
     for name, mode in (("ppm", "RGB"), ("pgm", "L"), ("pbm", "1")):
-        files[name] = encode(picture.convert(mode), "PPM")
+        files[name] = encode(image.convert(mode), "PPM")
     if HAS_AVIF:
-        files["avif"] = encode(picture, "AVIF", exif=exif(6), icc_profile=srgb())
+        files["avif"] = encode(image, "AVIF", exif=exif(6), icc_profile=srgb())
     return files

@@ -15,28 +15,28 @@ from naic.data.records import Record
 from naic.data.storewriter import ShardRows, StoreWriter
 from naic.errors import ConfigError
 from naic.models.folder import load_model, read_weights
-from naic.models.with_backbone import pretrained_eyes
+from naic.models.with_backbone import pretrained_backbone
 from naic.train.loop import train
 from naic.train.settings import Settings
 from tests.data.stores import NoImage
 from tests.train.runs import COMMAND, MODEL, captions_of
 
-EYES = "efficientnet-lite2"
+NETWORK = "efficientnet-lite2"
 IMAGES, SIZE = 12, 64
 QUIET = {"log_every": 1, "validate_every": 1.0, "save_every": 1.0}
 
 
 def make_store(folder: Path, weights: Path | None = None, *, pixels: bool = False) -> FeatureStore:
-    """The same pictures as pixels, or as features of the package's eyes or a model's."""
+    """The same images as pixels, or as features of the package's backbone or a model's."""
     random = np.random.default_rng(0)
-    pictures = random.integers(0, 256, (IMAGES, SIZE, SIZE, 3), np.uint8)
+    images = random.integers(0, 256, (IMAGES, SIZE, SIZE, 3), np.uint8)
     if pixels:
-        found = Patches()(torch.from_numpy(pictures)).numpy()
+        found = Patches()(torch.from_numpy(images)).numpy()
         seen: dict[str, Any] = {"backbone": "pixels", "weights": "p", "dtype": "uint8"}
     else:
-        backbone = load_backbone(EYES, pixels=SIZE, weights=weights, device="cpu")
-        found = backbone(torch.from_numpy(pictures)).half().numpy()
-        seen = {"backbone": EYES, "weights": backbone.digest, "dtype": "float16"}
+        backbone = load_backbone(NETWORK, pixels=SIZE, weights=weights, device="cpu")
+        found = backbone(torch.from_numpy(images)).half().numpy()
+        seen = {"backbone": NETWORK, "weights": backbone.digest, "dtype": "float16"}
     records = [
         Record(str(i), NoImage(), captions_of(i), "train" if i < 8 else "val")
         for i in range(IMAGES)
@@ -66,11 +66,11 @@ def run(out: Path, features: Path, *, resume: bool = False, **more: Any) -> Path
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A first teacher on the package's features, and one that learnt to see after it."""
-    home = tmp_path_factory.mktemp("eyes")
+    home = tmp_path_factory.mktemp("backbone")
     make_store(home / "features")
     make_store(home / "pixels", pixels=True)
     first = run(home / "first", home / "features", model=MODEL)
-    seeing: dict[str, Any] = {"start": str(first), "model": {"eyes": EYES}}
+    seeing: dict[str, Any] = {"start": str(first), "model": {"backbone": NETWORK}}
     run(home / "seeing", home / "pixels", **seeing, schedule={"learning_rate": 1e-3})
     return home
 
@@ -79,24 +79,24 @@ def weights(home: Path, name: str) -> dict[str, torch.Tensor]:
     return load_model(home / name).model.state_dict()
 
 
-def test_the_eyes_are_trained(home: Path) -> None:
+def test_the_backbone_are_trained(home: Path) -> None:
     latest = max((home / "seeing" / "checkpoints").iterdir())
     trained = read_weights(latest / "model.safetensors")
-    package = pretrained_eyes(EYES)
+    package = pretrained_backbone(NETWORK)
     assert all(not torch.equal(trained[name], package[name]) for name in package)
 
 
-def test_a_teacher_goes_on_with_the_features_of_its_eyes(home: Path, tmp_path: Path) -> None:
+def test_a_teacher_goes_on_with_the_features_of_its_backbone(home: Path, tmp_path: Path) -> None:
     make_store(tmp_path / "features", home / "seeing" / "best")
     best = run(tmp_path / "next", tmp_path / "features", start=str(home / "seeing" / "best"))
     loaded = load_model(best)
-    assert loaded.settings.model.eyes == ""
+    assert loaded.settings.model.backbone == ""
     assert loaded.settings.digest == FeatureStore(tmp_path / "features").index["weights"]
-    assert not any(name.startswith("eyes.") for name in loaded.model.state_dict())
+    assert not any(name.startswith("backbone.") for name in loaded.model.state_dict())
 
 
 def test_rewards_want_the_features_that_were_learnt(home: Path, tmp_path: Path) -> None:
-    """A teacher whose features came from other eyes would have to learn to read again."""
+    """A teacher whose features came from other backbone would have to learn to read again."""
     make_store(tmp_path / "features", home / "seeing" / "best")
     first = load_model(home / "first" / "best").settings
     assert first.digest == FeatureStore(home / "features").index["weights"]
@@ -104,8 +104,8 @@ def test_rewards_want_the_features_that_were_learnt(home: Path, tmp_path: Path) 
         run(tmp_path / "scst", tmp_path / "features", stage="scst", start=str(home / "first/best"))
 
 
-def test_a_run_from_scratch_begins_with_the_package_eyes(home: Path, tmp_path: Path) -> None:
-    small = {**MODEL, "eyes": EYES}
+def test_a_run_from_scratch_begins_with_the_package_backbone(home: Path, tmp_path: Path) -> None:
+    small = {**MODEL, "backbone": NETWORK}
     run(
         tmp_path / "scratch",
         home / "pixels",
@@ -114,39 +114,39 @@ def test_a_run_from_scratch_begins_with_the_package_eyes(home: Path, tmp_path: P
         run={"epochs": 0.5, "batch": 4, **QUIET},
     )
     trained = weights(tmp_path, "scratch/best")
-    for name, tensor in pretrained_eyes(EYES).items():
+    for name, tensor in pretrained_backbone(NETWORK).items():
         torch.testing.assert_close(trained[name], tensor, atol=1e-6, rtol=0)
 
 
-def test_eyes_need_pixels(home: Path, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="eyes need the pixels"):
-        run(tmp_path / "no", home / "features", model={**MODEL, "eyes": EYES})
+def test_backbone_need_pixels(home: Path, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="a backbone needs the pixels"):
+        run(tmp_path / "no", home / "features", model={**MODEL, "backbone": NETWORK})
 
 
-def test_pixels_need_eyes(home: Path, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="no eyes to see them with"):
+def test_pixels_need_backbone(home: Path, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="no backbone to see them with"):
         run(tmp_path / "no", home / "pixels", model=MODEL)
 
 
-def test_eyes_of_another_kind_are_the_package_s(home: Path, tmp_path: Path) -> None:
+def test_backbone_of_another_kind_are_the_package_s(home: Path, tmp_path: Path) -> None:
     """Not half of the one and half of the other: names and shapes agree here and there."""
     other = "efficientnet-lite0"
-    asked: dict[str, Any] = {"start": str(home / "seeing" / "best"), "model": {"eyes": other}}
+    asked: dict[str, Any] = {"start": str(home / "seeing" / "best"), "model": {"backbone": other}}
     still = {"learning_rate": 1e-12}
     run(tmp_path / "other", home / "pixels", **asked, schedule=still)
     trained = weights(tmp_path, "other/best")
-    for name, tensor in pretrained_eyes(other).items():
+    for name, tensor in pretrained_backbone(other).items():
         torch.testing.assert_close(trained[name], tensor, atol=1e-6, rtol=0)
     with pytest.raises(ConfigError, match="other weights"):
         run(tmp_path / "scst", home / "pixels", **asked, stage="scst")
 
 
-def test_a_run_begun_before_there_were_eyes_goes_on(home: Path, tmp_path: Path) -> None:
+def test_a_run_begun_before_there_were_backbone_goes_on(home: Path, tmp_path: Path) -> None:
     run(tmp_path / "old", home / "features", model=MODEL)
     path = tmp_path / "old" / "config.toml"
     kept = path.read_text().splitlines(keepends=True)
-    assert sum(line.startswith(("eyes =", "seen =")) for line in kept) == 2
-    path.write_text("".join(x for x in kept if not x.startswith(("eyes =", "seen ="))))
+    assert sum(line.startswith(("backbone =", "seen =")) for line in kept) == 2
+    path.write_text("".join(x for x in kept if not x.startswith(("backbone =", "seen ="))))
     more = {"epochs": 2, "batch": 4, **QUIET}
     run(tmp_path / "old", home / "features", model=MODEL, run=more, resume=True)
     with pytest.raises(ConfigError, match=r"model\.seen: the run was begun with 1\.0"):
@@ -155,11 +155,11 @@ def test_a_run_begun_before_there_were_eyes_goes_on(home: Path, tmp_path: Path) 
 
 @pytest.mark.gpu
 @pytest.mark.filterwarnings("ignore")  # the compiler's own
-def test_eyes_learn_in_a_graph(home: Path, tmp_path: Path) -> None:
+def test_backbone_learn_in_a_graph(home: Path, tmp_path: Path) -> None:
     fast = {"device": "cuda", "precision": "bfloat16", "compile": True, "graph": True}
     start = str(home / "first" / "best")
-    run(tmp_path / "fast", home / "pixels", start=start, model={"eyes": EYES}, engine=fast)
+    run(tmp_path / "fast", home / "pixels", start=start, model={"backbone": NETWORK}, engine=fast)
     latest = max((tmp_path / "fast" / "checkpoints").iterdir())
-    trained, package = read_weights(latest / "model.safetensors"), pretrained_eyes(EYES)
+    trained, package = read_weights(latest / "model.safetensors"), pretrained_backbone(NETWORK)
     assert all(not torch.equal(trained[name], package[name]) for name in package)
     assert all(bool(tensor.isfinite().all()) for tensor in trained.values())
