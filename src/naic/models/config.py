@@ -21,8 +21,9 @@ class TransformerConfig:
         length: Words of a caption at most, its period counted; also the number of agents.
         grid: The regions are a square grid in reading order, and the encoder is told each one's
             row and column. Not in the paper, whose regions come in no order.
-        backbone: The backbone inside the model, such as efficientnet-lite2: the model takes pixels, and
-            the backbone learns with the rest. Empty: it takes the features of a backbone that stays as it is.
+        backbone: The backbone inside the model, such as efficientnet-lite2: the model takes pixels,
+            and the backbone learns with the rest. Empty: the model takes features, and the backbone
+            that makes them stays as it is.
         seen: Share of an image's regions that are seen while training, others each time: an image
             is then harder to overfit. For images that all have the same number of them.
     """

@@ -19,8 +19,8 @@ class PackOptions:
     Attributes:
         model: The folder of the model to pack, such as runs/student/best.
         out: The folder for the packed model; there must be none of that name.
-        backbone: The folder of a model whose backbone made the features that MODEL learnt from. Left
-            out, MODEL gets the backbone's own weights, unless it has a backbone already.
+        backbone: The folder of a model whose backbone made the features that MODEL learnt from.
+            Left out, MODEL gets the backbone's own weights, unless it has a backbone already.
         bits: Bits of a weight between the backbone and the words, from 2 to 12.
         output_bits: Bits of a weight that stands for a word.
         backbone_bits: Bits of a weight of the backbone.
