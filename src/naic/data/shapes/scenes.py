@@ -244,7 +244,7 @@ def _is_clear(kind: str, objects: Sequence[SceneObject]) -> bool:
     """Whether what a caption may say about this layout is beyond doubt."""
     pairs = list(combinations(objects, 2))
     related = [relation(a, b) for a, b in pairs]
-    # Beside two small shapes a large one may rthing over the edge.
+    # Beside two small shapes a large one may reach over the edge.
     reaches = [max(abs(o.x - CANVAS / 2), abs(o.y - CANVAS / 2)) + o.radius for o in objects]
     if max(reaches) > CANVAS / 2 - EDGE:
         return False
