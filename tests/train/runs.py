@@ -13,8 +13,9 @@ from accelerate import Accelerator
 
 from naic.config import structure
 from naic.data.batches import Targets
-from naic.data.features import FeatureStore
+from naic.data.features import MIRRORED_ID, FeatureStore
 from naic.data.records import Record
+from naic.data.sources import Mirrored
 from naic.data.storewriter import ShardRows, StoreWriter
 from naic.errors import NaicError
 from naic.learn.cider.references import References
@@ -65,13 +66,23 @@ def captions_of(number: int) -> tuple[str, ...]:
     return texts[: 3 if number % 4 == 0 else 2]
 
 
-def make_learnable_store(folder: Path, images: int = IMAGES) -> FeatureStore:
-    """A store of `images` images of the split "train" and some of "val"; all have 2 regions."""
-    count = images + VALIDATION
+def make_learnable_store(
+    folder: Path, images: int = IMAGES, *, twins: bool = False
+) -> FeatureStore:
+    """A store of `images` images of the split "train" and some of "val"; all have 2 regions.
+
+    With `twins` the images of "train" come mirrored too, as `naic prepare --mirror` has them.
+    """
     records = [
         Record(str(i), NoImage(), captions_of(i), "train" if i < images else "val")
-        for i in range(count)
+        for i in range(images + VALIDATION)
     ]
+    if twins:
+        records += [
+            replace(record, id=f"{record.id}{MIRRORED_ID}", image=Mirrored(record.image))
+            for record in records[:images]
+        ]
+    count = len(records)
     settings: dict[str, Any] = {
         "backbone": "b",
         "pixels": 8,

@@ -15,6 +15,7 @@ from pathlib import Path
 from PIL import ImageOps
 from PIL.Image import Image
 
+from naic.data.features import MIRRORED_NAME
 from naic.data.folders import Folder, printable, spellings, walk
 from naic.data.records import ImageSource
 from naic.data.tars import TarMember, index_tar
@@ -81,7 +82,7 @@ class Mirrored:
     @property
     def name(self) -> str:
         """That of the image, and what was done to it."""
-        return f"{self.image.name} (mirrored)"
+        return f"{self.image.name}{MIRRORED_NAME}"
 
     def load(self, at_least: int | None = None) -> Image:
         """The image, upright and RGB; raises ImageError."""

@@ -203,8 +203,8 @@ def _vocabulary(settings: Settings, store: FeatureStore, begun: Vocabulary | Non
     if chosen is None:
         captions = (
             caption
-            for record in store.records
-            if record.split in settings.data.train
+            for record, first in zip(store.records, store.first_views, strict=True)
+            if first and record.split in settings.data.train  # not twice for its mirrored twin
             for caption in record.captions
         )
         return Vocabulary.build(captions, more_than=settings.data.more_than)

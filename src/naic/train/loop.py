@@ -99,7 +99,7 @@ class Run:
                 validating = self._due(done, self.settings.run.validate_every)
                 saving = self._due(done, self.settings.run.save_every)
                 if done % self.settings.run.log_every == 0 or validating or saving:
-                    self._log(done, rate, window)
+                    self._log(done, rate, window, more=validating)
                 if validating:
                     self._validate(done)
                 if saving:
@@ -112,7 +112,8 @@ class Run:
         steps = every * len(self.training.inputs.targets) / self.settings.run.batch
         return int((done + 0.5) / steps) > int((done - 0.5) / steps) or done == self.total
 
-    def _log(self, done: int, rate: float, window: "Window") -> None:
+    def _log(self, done: int, rate: float, window: "Window", *, more: bool) -> None:
+        """Note the means since the last line; `more` numbers of this step come by a validation."""
         epoch = self.training.feed.epoch(done)
         means, seconds, speed = window.close()
         self.seconds += seconds
@@ -120,7 +121,7 @@ class Run:
         times = {"seconds": self.seconds, "images_per_second": speed}
         if self.log is not None:
             self.log.log(done, line | times)
-        self.display.update(done, self.total, epoch, line | times)
+        self.display.update(done, self.total, epoch, line | times, more=more)
         self.guard.logged(done, epoch, means)
 
     def _validate(self, done: int) -> None:

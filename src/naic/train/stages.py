@@ -130,7 +130,7 @@ def cmal(model: nn.Module, batch: Batch, tools: Tools) -> tuple[Tensor, Logs]:
     share = batch.images * settings.samples
     # What nothing depends on has no advantage; no word needs to be left out.
     loss = policy_loss(chosen, advantage, torch.ones_like(words, dtype=torch.bool)) / share
-    unsure = entropy(log_probs if settings.entropy else policy).mean(1).sum() / batch.images
+    unsure = _entropy_of_speakers(log_probs if settings.entropy else policy, words) / share
     if settings.entropy:
         loss = loss - settings.entropy * unsure
     if settings.xe:
@@ -190,6 +190,24 @@ def _judge(
         case _:
             assert_never(settings.baseline)
     return reward, baseline, team_advantage(reward, baseline, spoken(words))
+
+
+def _entropy_of_speakers(log_probs: Tensor, words: Tensor) -> Tensor:
+    """0-dim: the mean entropy of the agents that speak in a sampled sentence, summed over these.
+
+    An agent after the period changes nothing whatever it says, so that a bonus for its entropy
+    costs no reward: it would be spent there, and the sentences stay as they are. Who speaks is
+    taken from the samples, as for the advantages: the bonus then goes where the policy gradient
+    goes, to an agent as often as it speaks. It is a number and no function of the model, or longer
+    sentences would be paid for; and a period before an agent does not depend on its own word.
+
+    Args:
+        log_probs: (B, N, V) the policy.
+        words: (B, S, N) the sentences sampled from it.
+    """
+    said = spoken(words).to(log_probs.dtype)  # (B, S, N)
+    shares = said / said.sum(-1, keepdim=True)  # the first agent always speaks
+    return (shares.sum(1) * entropy(log_probs)).sum()
 
 
 def _habits(words: Tensor, share: Tensor, tools: Tools) -> Logs:
