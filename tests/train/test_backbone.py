@@ -153,6 +153,14 @@ def test_a_run_begun_before_there_were_backbone_goes_on(home: Path, tmp_path: Pa
         run(tmp_path / "old", home / "features", model={**MODEL, "seen": 0.5}, resume=True)
 
 
+def test_a_run_whose_backbone_was_called_eyes_goes_on(home: Path, tmp_path: Path) -> None:
+    run(tmp_path / "old", home / "features", model=MODEL)
+    path = tmp_path / "old" / "config.toml"
+    path.write_text(path.read_text().replace("backbone = ", "eyes = "))
+    more = {"epochs": 2, "batch": 4, **QUIET}
+    run(tmp_path / "old", home / "features", model=MODEL, run=more, resume=True)
+
+
 @pytest.mark.gpu
 @pytest.mark.filterwarnings("ignore")  # the compiler's own
 def test_backbone_learn_in_a_graph(home: Path, tmp_path: Path) -> None:

@@ -35,6 +35,7 @@ from naic.train.stages import make_tools
 PATIENCE = timedelta(minutes=30)
 # What may change between two parts of one run: it decides when to stop, not what is learnt.
 _MAY_CHANGE = ("out", "run.epochs", "validation.report", "guard.fraction", "guard.from_epoch")
+_OLD_NAMES = {"model.eyes": "model.backbone"}  # in the settings of a run that is older
 
 
 @dataclass(frozen=True)
@@ -176,7 +177,8 @@ def _open_run(inputs: Inputs) -> None:
 
 def _same_run(path: Path, now: dict[str, Any], unset: dict[str, Any]) -> None:
     try:
-        before = unset | _flat(tomllib.loads(path.read_text(encoding="utf-8")))
+        table = _flat(tomllib.loads(path.read_text(encoding="utf-8")))
+        before = unset | {_OLD_NAMES.get(name, name): value for name, value in table.items()}
     except (OSError, ValueError) as error:
         raise CheckpointError(str(path), f"cannot be read ({error})", "Begin a new run.") from error
     after = _flat(now)
