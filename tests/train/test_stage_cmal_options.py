@@ -11,7 +11,7 @@ from torch.testing import assert_close
 from naic.decode.policy import log_policy
 from naic.errors import ConfigError
 from naic.learn.cider.rewards import Rewards
-from naic.learn.xe import cross_entropy
+from naic.learn.losses import cross_entropy
 from naic.text import PERIOD
 from naic.train import stages
 from naic.train.config import check

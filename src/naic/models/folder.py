@@ -256,7 +256,7 @@ def _read_settings(path: Path, captioners: Mapping[str, Family]) -> tuple[ModelS
         if not isinstance(settings.model, dict):
             raise CheckpointError(str(path), "model is no table", "Use the file as it was saved.")
         table = {_OLD_KEYS.get(str(k), str(k)): value for k, value in settings.model.items()}
-        model = structure(table, family.config, f"{path}.model")
+        model = structure(table, family.config, str(path), "model")
     except ConfigError as error:
         raise CheckpointError(error.what, error.why, error.hint) from error
     return replace(settings, model=model), family

@@ -1,14 +1,14 @@
 """From a TOML file to the settings of a training run, checked to the last key."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import fields
+import difflib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields, is_dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
-from naic.config import read_toml, structure, to_toml
+from naic.config import read_toml, structure, to_toml, value_of
 from naic.errors import ConfigError
 from naic.models.captioners import CAPTIONERS, Family
-from naic.train.overrides import kind_of, put_over, unknown
 from naic.train.settings import Settings
 
 _TABLE_OF = {"teacher_xe": "xe", "student_xe": "xe", "scst": "scst", "cmal": "cmal"}
@@ -51,8 +51,15 @@ def read_settings(
 ) -> Settings:
     """The file with `overrides` ("run.epochs", "3") put over it, checked."""
     values = read_toml(path)
-    for name, text in sorted(overrides, key=lambda pair: pair[0].startswith("model.")):
-        put_over(values, name, text, _kind(name, values, captioners))
+    kinds = setting_kinds(Settings)
+    captioner = str(dict(overrides).get("captioner", values.get("captioner")))
+    if captioner in captioners:  # what is in [model] only the captioner knows
+        kinds |= setting_kinds(captioners[captioner].config, "model.")
+    for name, text in overrides:
+        if name in kinds:
+            _put(values, name, value_of(text, kinds[name], f"--{name}"), path)
+        elif captioner in captioners or not name.startswith("model."):
+            raise _no_such_setting(name, kinds)
     missing = [key for key in ("stage", "out", "captioner", "data") if key not in values]
     if missing:
         hint = "Add them to the file, or give them as options: --out DIR."
@@ -67,21 +74,37 @@ def read_settings(
     return settings
 
 
-def _kind(name: str, values: Mapping[str, Any], captioners: Mapping[str, Family]) -> Any:  # noqa: ANN401
-    """The type of a setting; what is in `[model]` only the captioner knows."""
-    family = captioners.get(str(values.get("captioner")))
-    if family is None:
-        return kind_of(name, Settings)  # the captioner is refused later
-    own = name.removeprefix("model.")
-    kind = kind_of(name, Settings) if own == name else kind_of(own, family.config)
-    if kind is None:
-        raise unknown(name, ("", Settings), ("model.", family.config))
-    return kind
+def setting_kinds(kind: Any, prefix: str = "") -> dict[str, Any]:  # noqa: ANN401
+    """The type of each setting of a dataclass, and of those in it, by its name ("run.epochs")."""
+    found: dict[str, Any] = {}
+    for name, inner in get_type_hints(kind).items():
+        if is_dataclass(inner):
+            found |= setting_kinds(inner, f"{prefix}{name}.")
+        else:
+            found[prefix + name] = inner
+    return found
+
+
+def _put(values: dict[str, Any], name: str, value: object, path: Path) -> None:
+    """Put an option's value in its place among those of the file."""
+    *tables, key = name.split(".")
+    for table in tables:
+        values = values.setdefault(table, {})
+        if not isinstance(values, dict):
+            raise ConfigError(f"{path}: {table}", "is not a table", f"Write [{table}].")
+    values[key] = value
+
+
+def _no_such_setting(name: str, known: Iterable[str]) -> ConfigError:
+    close = difflib.get_close_matches(name, known, n=1)
+    hint = f"Did you mean --{close[0]}?" if close else "`naic train --help` lists them all."
+    return ConfigError(f"--{name}", "there is no such setting", hint)
 
 
 def model_config(settings: Settings, captioners: Mapping[str, Family] = CAPTIONERS) -> Any:  # noqa: ANN401
     """`[model]` as its captioner's own dataclass."""
-    return structure(settings.model, _family(settings, captioners).config, "[model]")
+    config = _family(settings, captioners).config
+    return structure(settings.model, config, "", table="model")
 
 
 def _family(settings: Settings, captioners: Mapping[str, Family]) -> Family:

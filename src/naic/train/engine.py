@@ -14,14 +14,14 @@ from torch import Tensor, nn
 
 from naic.backbones.efficientnet import EfficientNetLite
 from naic.errors import ConfigError
-from naic.learn.xe import cross_entropy
+from naic.learn.losses import cross_entropy
 from naic.train.batches import Batch, Draw, Feed
 from naic.train.graph import Graph
 from naic.train.settings import EngineSettings, OptimiserSettings
 from naic.train.stages import STAGES, Logs, Tools
 
 
-class Engine:
+class TrainingEngine:
     """The model with its optimiser and moving average; `step` trains on one global batch."""
 
     def __init__(self, accelerator: Accelerator, tools: Tools, feed: Feed) -> None:

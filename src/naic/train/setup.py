@@ -27,7 +27,7 @@ from naic.train import checkpoint
 from naic.train.batches import Feed, check_shares
 from naic.train.checkpoint import Snapshot
 from naic.train.config import settings_toml
-from naic.train.engine import Engine, check_engine, prepare_speed
+from naic.train.engine import TrainingEngine, check_engine, prepare_speed
 from naic.train.inputs import CONFIG, VOCABULARY, Inputs, find_inputs
 from naic.train.settings import Settings
 from naic.train.stages import make_tools
@@ -44,7 +44,7 @@ class TrainingState:
 
     accelerator: Accelerator
     inputs: Inputs
-    engine: Engine
+    engine: TrainingEngine
     feed: Feed
     step: int  # how many steps were made
     state: dict[str, Any]  # what the checkpoint kept beside tensors; empty for a new run
@@ -81,7 +81,7 @@ def set_up(accelerator: Accelerator, inputs: Inputs) -> Iterator[TrainingState]:
             _rewards(inputs, accelerator),
             prepare_speed(inputs.model, settings.engine),
         )
-        engine = Engine(accelerator, tools, feed)
+        engine = TrainingEngine(accelerator, tools, feed)
         step, state = _restore(engine, inputs, accelerator)
         if accelerator.is_main_process:
             _open_run(inputs)
@@ -229,7 +229,7 @@ def _rewards(inputs: Inputs, accelerator: Accelerator) -> Rewards | None:
 
 
 def _restore(
-    engine: Engine, inputs: Inputs, accelerator: Accelerator
+    engine: TrainingEngine, inputs: Inputs, accelerator: Accelerator
 ) -> tuple[int, dict[str, Any]]:
     """Process 0 reads the last checkpoint, the others get it from there: they may lack the disk."""
     found: list[Any] = [None]
@@ -249,7 +249,7 @@ def _restore(
     return int(step), dict(state)
 
 
-def _check_snapshot(path: Path, snapshot: Snapshot, engine: Engine, inputs: Inputs) -> None:
+def _check_snapshot(path: Path, snapshot: Snapshot, engine: TrainingEngine, inputs: Inputs) -> None:
     """Refuse a whole checkpoint that is of another run, or of this run on other data."""
     hint = "Put back the checkpoint of this run."
     if not {"guard", "seconds"} <= snapshot.state.keys():
@@ -270,7 +270,7 @@ def _check_snapshot(path: Path, snapshot: Snapshot, engine: Engine, inputs: Inpu
         raise StoreError(folder, why, "Put that back, or begin a new run: --out DIR.")
 
 
-def _moments(engine: Engine, given: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def _moments(engine: TrainingEngine, given: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Tensors shaped like Adam's, and the baseline's; a weight never trained has none."""
     named = [(n, p) for n, p in engine.plain.named_parameters() if f"step/{n}" in given]
     counts = {f"step/{name}": torch.zeros(()) for name, _ in named}

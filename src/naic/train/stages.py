@@ -22,9 +22,8 @@ from naic.learn.baselines import (
     team_advantage,
 )
 from naic.learn.cider.rewards import Rewards
-from naic.learn.policy_loss import entropy, policy_loss
+from naic.learn.losses import cross_entropy, entropy, policy_loss
 from naic.learn.word_habits import bad_ending_table, bad_endings, repeats
-from naic.learn.xe import cross_entropy
 from naic.models.captioners import Family
 from naic.text import Vocabulary
 from naic.train.batches import Batch
