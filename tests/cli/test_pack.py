@@ -23,7 +23,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
         "encoder:",
         "decoder:",
         "words:",
-        "backbone",
+        "its",
         "size:",
         "model:",
     ]

@@ -100,7 +100,7 @@ def test_other_backbone_and_none_are_told_apart(tmp_path: Path) -> None:
     own = seeing()
     settings = ModelSettings("parallel", PATCH, len(WORDS), "pixels", CONFIG, 64)
     write_model(tmp_path / "model", own.state_dict(), settings, WORDS, "")
-    with pytest.raises(BackboneError, match="has no backbone that are efficientnet-lite2"):
+    with pytest.raises(BackboneError, match="has no backbone that is efficientnet-lite2"):
         load_efficientnet("efficientnet-lite2", tmp_path / "model")
     with pytest.raises(BackboneError, match="cannot be read"):
         load_efficientnet(NETWORK, tmp_path / "nothing")
@@ -110,7 +110,7 @@ def test_other_backbone_and_none_are_told_apart(tmp_path: Path) -> None:
 
 
 def test_features_are_refused_and_so_are_unknown_backbone() -> None:
-    with pytest.raises(ConfigError, match="a backbone needs the pixels"):
+    with pytest.raises(ConfigError, match="a backbone needs pixels"):
         SeeingCaptioner(CONFIG, 1280, len(WORDS), causal=False)
     with pytest.raises(ConfigError, match="no backbone called 'resnet'"):
         SeeingCaptioner(replace(CONFIG, backbone="resnet"), PATCH, len(WORDS), causal=False)

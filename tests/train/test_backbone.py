@@ -119,7 +119,7 @@ def test_a_run_from_scratch_begins_with_the_package_backbone(home: Path, tmp_pat
 
 
 def test_backbone_need_pixels(home: Path, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="a backbone needs the pixels"):
+    with pytest.raises(ConfigError, match="a backbone needs pixels"):
         run(tmp_path / "no", home / "features", model={**MODEL, "backbone": NETWORK})
 
 

@@ -20,7 +20,7 @@ from naic.errors import (
 )
 from naic.models.folder import load_model
 from naic.runtime.captioner import Captioner
-from naic.tasks import finetune as task
+from naic.tasks.finetune import run as task
 from naic.tasks.finetune.run import Finetuned, finetune, look_ahead
 from naic.tasks.finetune.steps import grow
 from naic.text import UNK, Vocabulary
