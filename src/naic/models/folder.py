@@ -15,6 +15,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import torch
@@ -102,12 +103,18 @@ def write_model(
     settings: ModelSettings,
     vocabulary: Vocabulary,
     card: str,
+    more: Mapping[str, bytes] = MappingProxyType({}),
 ) -> None:
-    """Make the model folder `folder`, whole or not at all; there must be none of that name."""
+    """Make the model folder `folder`, whole or not at all; there must be none of that name.
+
+    `more` are further files by their names.
+    """
     with whole_folder(folder) as temporary:
         write_weights(temporary / WEIGHTS, weights)
         write_synced(temporary / CONFIG, [to_toml(settings).encode()])
         write_synced(temporary / CARD, [card.encode()])
+        for name, content in more.items():
+            write_synced(temporary / name, [content])
         vocabulary.save(temporary / VOCABULARY)
 
 

@@ -8,15 +8,17 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from naic.backbones.efficientnet import GRID_CHANNELS
+from naic.backbones.colours import SUFFIX
+from naic.backbones.efficientnet import GRID_CHANNELS, VARIANTS
 from naic.backbones.weights import backbone_digest, backbone_tensors, load_efficientnet
 from naic.data.batches import Targets
 from naic.data.features import FeatureStore
 from naic.data.joined import AnyStore, JoinedStore
 from naic.data.pseudo import PseudoStore, look_up
 from naic.data.readers import refuse_unknown
+from naic.data.unseen import SeenImages, check_unseen, read_seen
 from naic.decode.policy import NEVER
-from naic.errors import ConfigError
+from naic.errors import ConfigError, MissingExtraError
 from naic.models.captioners import Family
 from naic.models.config import TransformerConfig
 from naic.models.folder import LoadedModel, ModelSettings, load_model
@@ -42,6 +44,7 @@ class Inputs:
         pseudo: whose captions are learnt instead of those of people, if there are any.
         start: for people: what was taken from the start model; empty without one.
         config: `[model]` as the family's own dataclass.
+        seen: of a model with a backbone inside: the images whose captions that learns from.
     """
 
     settings: Settings
@@ -55,6 +58,7 @@ class Inputs:
     config: Any
     model: nn.Module
     start: str
+    seen: SeenImages | None
 
     @property
     def steps(self) -> int:
@@ -113,6 +117,8 @@ def find_inputs(settings: Settings, captioners: Mapping[str, Family]) -> Inputs:
     length: int = model.length  # type: ignore[assignment]
     further = [FeatureStore(folder) for folder in settings.data.unlabelled]
     images = JoinedStore([store, *further]) if further else store
+    for own in further:
+        check_unseen(own, (store,), tuned=is_tuned(own))
     if pseudo:
         taught = look_up(pseudo, images, settings.data.validation)
         targets = Targets.build_pseudo(taught, vocabulary, length)
@@ -130,7 +136,32 @@ def find_inputs(settings: Settings, captioners: Mapping[str, Family]) -> Inputs:
         config=config,
         model=model,
         start=start,
+        seen=_seen(settings, store, begun) if _backbone(config) else None,
     )
+
+
+def _seen(settings: Settings, store: FeatureStore, begun: LoadedModel | None) -> SeenImages:
+    """The images whose captions this run's backbone learns from, the start model's among them."""
+    labelled = (r for r in store.records if r.split in settings.data.train and r.captions)
+    ids = frozenset(record.id for record in labelled)
+    if begun is None or settings.start is None or not _backbone(begun.settings.model):
+        return SeenImages(ids)
+    before = read_seen(settings.start) or SeenImages(frozenset(), whole=False)
+    return SeenImages(ids | before.ids, before.whole)
+
+
+def is_tuned(store: FeatureStore) -> bool:
+    """Whether a store's features come from a backbone with other weights than were published.
+
+    Known of those alone whose published weights are here; of the others only a list tells.
+    """
+    name = str(store.index["backbone"]).removesuffix(SUFFIX)
+    if name not in VARIANTS:
+        return False
+    try:
+        return str(store.index.get("weights")) != load_efficientnet(name)[1]
+    except MissingExtraError:
+        return False
 
 
 def _backbone(config: object) -> str:

@@ -14,6 +14,7 @@ from accelerate import Accelerator
 from accelerate.utils import broadcast_object_list
 
 from naic import __version__
+from naic.data.unseen import SEEN
 from naic.decode.decoding import Decoding
 from naic.files import remove_temporaries, write_atomically
 from naic.models.folder import CARD, WEIGHTS, read_weights
@@ -65,6 +66,7 @@ class Reporter:
             inputs.vocabulary,
             card,
             step,
+            {} if inputs.seen is None else {SEEN: inputs.seen.as_json()},
         )
 
     def examples(self, found: Validation, count: int) -> list[str]:
