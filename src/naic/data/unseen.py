@@ -15,9 +15,7 @@ from naic.errors import StoreError
 
 SEEN = "backbone_images.json"
 _FORMAT = "naic-backbone-images-1"
-_HINT = (
-    "Prepare both stores with a backbone that never saw them: leave out --weights, or tune it on"
-)
+_HINT = "Prepare both stores with another backbone: leave out --weights, or tune it on"
 
 
 @dataclass(frozen=True)

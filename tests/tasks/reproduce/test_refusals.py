@@ -90,7 +90,7 @@ def test_a_store_whose_end_was_not_noted_is_looked_at_again(tmp_path: Path) -> N
         (
             {"seen": True},
             StoreError,
-            "its backbone has learnt from the captions of 1 of its images",
+            "has learnt from the captions of 1 of its images",
         ),
     ],
 )

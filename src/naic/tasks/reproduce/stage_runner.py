@@ -238,7 +238,7 @@ class StageRunner:
         return splits
 
     def _check_unseen(self) -> None:
-        """Unlabelled means unseen: by teacher and df, and by the backbone that sees these images."""
+        """Unlabelled means unseen: by teacher and df, and by the backbone of both stores."""
         from naic.train.inputs import is_tuned
 
         stores = [FeatureStore(self.folder(name)) for name in STORES]
