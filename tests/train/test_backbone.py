@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from naic.backbones import load_backbone
+from naic.backbones.load import pretrained_backbone
 from naic.backbones.patches import Patches
 from naic.config import structure
 from naic.data.features import FeatureStore
@@ -16,7 +17,6 @@ from naic.data.storewriter import ShardRows, StoreWriter
 from naic.data.unseen import SEEN, SeenImages, check_unseen, read_seen
 from naic.errors import ConfigError, StoreError
 from naic.models.folder import load_model, read_weights
-from naic.models.with_backbone import pretrained_backbone
 from naic.tasks.prepare import PrepareOptions, prepare
 from naic.train.inputs import is_tuned
 from naic.train.loop import train
@@ -103,7 +103,8 @@ def test_a_model_says_whose_captions_its_backbone_learnt(home: Path, tmp_path: P
     store = make_store(tmp_path / "more", pixels=True)
     records = store.folder / "records.jsonl"
     records.write_text(records.read_text().replace('"id": "', '"id": "x'))
-    still = {"schedule": {"learning_rate": 1e-12}, "run": {"epochs": 0.5, "batch": 4, **QUIET}}
+    still: dict[str, Any] = {"schedule": {"learning_rate": 1e-12}}
+    still |= {"run": {"epochs": 0.5, "batch": 4, **QUIET}}
     best = run(tmp_path / "next", store.folder, start=str(tuned), **still)
     assert read_seen(best) == SeenImages(train | {f"x{i}" for i in train})
 

@@ -1,14 +1,14 @@
 """From a TOML file to the settings of a training run, checked to the last key."""
 
 import difflib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any, get_type_hints
 
 from naic.config import read_toml, structure, to_toml, value_of
 from naic.errors import ConfigError
-from naic.models.captioners import CAPTIONERS, Family
+from naic.models.captioners import CAPTIONERS, captioner_spec
 from naic.train.settings import Settings
 
 _TABLE_OF = {"teacher_xe": "xe", "student_xe": "xe", "scst": "scst", "cmal": "cmal"}
@@ -44,21 +44,17 @@ _LIMITS: dict[str, tuple[float, float]] = {  # from, to: both allowed
 }
 
 
-def read_settings(
-    path: Path,
-    overrides: Sequence[tuple[str, str]] = (),
-    captioners: Mapping[str, Family] = CAPTIONERS,
-) -> Settings:
+def read_settings(path: Path, overrides: Sequence[tuple[str, str]] = ()) -> Settings:
     """The file with `overrides` ("run.epochs", "3") put over it, checked."""
     values = read_toml(path)
     kinds = setting_kinds(Settings)
     captioner = str(dict(overrides).get("captioner", values.get("captioner")))
-    if captioner in captioners:  # what is in [model] only the captioner knows
-        kinds |= setting_kinds(captioners[captioner].config, "model.")
+    if captioner in CAPTIONERS:  # what is in [model] only the captioner knows
+        kinds |= setting_kinds(CAPTIONERS[captioner].config, "model.")
     for name, text in overrides:
         if name in kinds:
             _put(values, name, value_of(text, kinds[name], f"--{name}"), path)
-        elif captioner in captioners or not name.startswith("model."):
+        elif captioner in CAPTIONERS or not name.startswith("model."):
             raise _no_such_setting(name, kinds)
     missing = [key for key in ("stage", "out", "captioner", "data") if key not in values]
     if missing:
@@ -69,8 +65,8 @@ def read_settings(
     if unused:
         why = f"the stage {settings.stage} does not use [{'], ['.join(sorted(unused))}]"
         raise ConfigError(str(path), why, "Remove it, or choose the stage it belongs to.")
-    model_config(settings, captioners)
-    check(settings, captioners)
+    model_config(settings)
+    check(settings)
     return settings
 
 
@@ -101,17 +97,10 @@ def _no_such_setting(name: str, known: Iterable[str]) -> ConfigError:
     return ConfigError(f"--{name}", "there is no such setting", hint)
 
 
-def model_config(settings: Settings, captioners: Mapping[str, Family] = CAPTIONERS) -> Any:  # noqa: ANN401
+def model_config(settings: Settings) -> Any:  # noqa: ANN401
     """`[model]` as its captioner's own dataclass."""
-    config = _family(settings, captioners).config
+    config = captioner_spec(settings.captioner).config
     return structure(settings.model, config, "", table="model")
-
-
-def _family(settings: Settings, captioners: Mapping[str, Family]) -> Family:
-    if settings.captioner not in captioners:
-        why = f"there is no captioner {settings.captioner!r}"
-        raise ConfigError("captioner", why, f"There are: {', '.join(captioners)}.")
-    return captioners[settings.captioner]
 
 
 def settings_toml(settings: Settings) -> str:
@@ -121,7 +110,7 @@ def settings_toml(settings: Settings) -> str:
     return to_toml({name: getattr(settings, name) for name in names})
 
 
-def check(settings: Settings, captioners: Mapping[str, Family] = CAPTIONERS) -> None:
+def check(settings: Settings) -> None:
     """Refuse values that no run could work with, and what the captioner cannot do."""
     for name, (low, high) in _LIMITS.items():
         value: Any = settings
@@ -148,7 +137,7 @@ def check(settings: Settings, captioners: Mapping[str, Family] = CAPTIONERS) -> 
         why = f"{settings.stage} improves a model that can already caption"
         raise ConfigError("start", why, "Name the folder of one: --start runs/teacher/best")
     _check_pseudo(settings)
-    _check_family(settings, captioners)
+    _check_captioner(settings)
 
 
 def _check_pseudo(settings: Settings) -> None:
@@ -162,20 +151,20 @@ def _check_pseudo(settings: Settings) -> None:
         raise ConfigError("data.unlabelled", why, hint)
 
 
-def _check_family(settings: Settings, captioners: Mapping[str, Family]) -> None:
+def _check_captioner(settings: Settings) -> None:
     """A stage or a beam that is not for this captioner would fail late, or teach it nonsense."""
     name, stage = settings.captioner, settings.stage
-    family = _family(settings, captioners)
-    if stage not in family.stages:
-        fitting = ", ".join(other for other in captioners if stage in captioners[other].stages)
-        hint = f"It has the stages {', '.join(family.stages)}; {stage} is for: {fitting}."
+    spec = captioner_spec(name)
+    if stage not in spec.stages:
+        fitting = ", ".join(other for other in CAPTIONERS if stage in CAPTIONERS[other].stages)
+        hint = f"It has the stages {', '.join(spec.stages)}; {stage} is for: {fitting}."
         raise ConfigError("stage", f"a {name} captioner cannot be trained by {stage}", hint)
-    if stage == "scst" and family.sample is None:
+    if stage == "scst" and spec.sample is None:
         why = f"scst samples captions, and a {name} captioner has no way to"
-        raise ConfigError("captioner", why, "Give its Family a `sample`.")
+        raise ConfigError("captioner", why, "Give its CaptionerSpec a `sample`.")
     beams = [("validation.beam", settings.validation.beam)]
     beams += [("validation.report", beam) for beam in settings.validation.report]
     for where, beam in beams:
-        if family.widest_beam is not None and beam > family.widest_beam:
+        if spec.beams is None and beam > 1:
             why = f"a {name} captioner cannot follow {beam} sentences at once"
-            raise ConfigError(where, why, f"Give {family.widest_beam} at most.")
+            raise ConfigError(where, why, "Give 1.")
