@@ -70,7 +70,10 @@ def test_nothing_is_bad_usage(capsys: pytest.CaptureFixture[str]) -> None:
         (["config.toml", "--runs.epochs", "3"], "--runs.epochs: there is no such setting. Did"),
         (["config.toml", "--model.widht", "3"], "Did you mean --model.width?"),
         (["config.toml", "--zzz", "3"], "--zzz: there is no such setting. `naic train --help`"),
-        (["config.toml", "--captioner", "x", "--model.a", "3"], "there is no captioner 'x'"),
+        (
+            ["config.toml", "--captioner", "x", "--model.a", "3"],
+            "--captioner: there is no 'x'.",
+        ),
         (["config.toml", "--cmal.baseline", "foo"], "--cmal.baseline: there is no 'foo'. One of:"),
         (["config.toml", "--run.epochs", "abc"], "--run.epochs: 'abc' is not a number. Give"),
         (["config.toml", "--data.validation", "val"], "--data.validation: 'val' is not a list."),

@@ -84,3 +84,21 @@ def entropy(log_probs: Tensor) -> Tensor:
     # 0·(-inf) would be no number, and neither would its gradient.
     finite = log_probs.clamp(min=torch.finfo(log_probs.dtype).min)
     return -(log_probs.exp() * finite).sum(-1)
+
+
+def speakers_entropy(log_probs: Tensor, said: Tensor) -> Tensor:
+    """0-dim: the mean entropy of the agents that speak in a sampled sentence, summed over these.
+
+    An agent after the period changes nothing whatever it says, so that a bonus for its entropy
+    costs no reward: it would be spent there, and the sentences stay as they are. Who speaks is
+    taken from the samples, as for the advantages: the bonus then goes where the policy gradient
+    goes, to an agent as often as it speaks. It is a number and no function of the model, or longer
+    sentences would be paid for; and a period before an agent does not depend on its own word.
+
+    Args:
+        log_probs: (B, N, V) the policy.
+        said: (B, S, N) bool, the words of the sentences up to the period and with it.
+    """
+    shares = said.to(log_probs.dtype)
+    shares = shares / shares.sum(-1, keepdim=True)  # the first agent always speaks
+    return (shares.sum(1) * entropy(log_probs)).sum()

@@ -32,6 +32,7 @@ from naic.text import Vocabulary
 from naic.train.card import DataSignature, sign_data
 from naic.train.config import check, model_config
 from naic.train.settings import Settings
+from naic.train.stages import stage_of
 
 CONFIG, VOCABULARY = "config.toml", "vocab.json"  # the settings are written last
 PIXELS = "pixels"  # the backbone that leaves the seeing to the model
@@ -110,7 +111,7 @@ def find_inputs(settings: Settings) -> Inputs:
     pseudo = tuple(PseudoStore(folder) for folder in settings.data.pseudo)
     known_words = _teacher_words(settings, pseudo) if begun is None else begun.vocabulary
     vocabulary = _vocabulary(settings, store, known_words)
-    _check_topk(settings, vocabulary)
+    stage_of(settings).check(settings, len(vocabulary) - len(NEVER))
     torch.manual_seed(settings.seed)
     model = spec.build(config, store.dim, len(vocabulary))
     start = ""
@@ -201,7 +202,7 @@ def _check_start(settings: Settings, begun: LoadedModel, store: FeatureStore, wa
     if reads != given:
         why = f"it takes features of size {reads}, the store has {given}"
         raise ConfigError("start", why, "Prepare the features with the start model's backbone.")
-    if settings.stage not in ("scst", "cmal") or (wanted and wanted == seeing):
+    if stage_of(settings).reward is None or (wanted and wanted == seeing):
         return
     backbone = backbone_digest(backbone_tensors(begun.model.state_dict())) if seeing else own.digest
     here = store.index.get("weights", "")
@@ -252,17 +253,10 @@ def _vocabulary(settings: Settings, store: FeatureStore, begun: Vocabulary | Non
 
 def _check_taken(settings: Settings, taken: Taken) -> None:
     """Rewards teach nothing to a model that is partly as it was drawn: its captions are noise."""
-    if taken.reset and settings.stage in ("scst", "cmal"):
+    if taken.reset and stage_of(settings).reward is not None:
         why = f"{len(taken.reset)} tensors of the model cannot be taken from it ({taken.reset[0]})"
         hint = "Leave out [model]: the sizes are then those of the start model."
         raise ConfigError("start", f"{settings.stage} needs all of its weights, and {why}", hint)
-
-
-def _check_topk(settings: Settings, vocabulary: Vocabulary) -> None:
-    sayable = len(vocabulary) - len(NEVER)
-    if settings.stage == "cmal" and settings.cmal.topk > sayable:
-        why = f"{settings.cmal.topk} is more than the {sayable} words that can be said"
-        raise ConfigError("cmal.topk", why, "Lower it.")
 
 
 def _validation_rows(settings: Settings, store: FeatureStore) -> list[int]:

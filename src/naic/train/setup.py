@@ -19,8 +19,7 @@ from torch import Tensor
 from naic.backbones.load import choose_device
 from naic.errors import CheckpointError, ConfigError, StoreError
 from naic.files import locked, remove_temporaries, write_atomically
-from naic.learn.cider.references import References
-from naic.learn.cider.rewards import Mix, Rewards, make_rewards
+from naic.learn.cider import References, Rewards, make_rewards
 from naic.models.folder import check_fit
 from naic.train import checkpoint
 from naic.train.batches import Feed, check_shares
@@ -29,7 +28,7 @@ from naic.train.config import settings_toml
 from naic.train.engine import TrainingEngine, check_engine, prepare_speed
 from naic.train.inputs import CONFIG, VOCABULARY, Inputs, find_inputs
 from naic.train.settings import Settings
-from naic.train.stages import make_tools
+from naic.train.stages import make_tools, stage_of
 
 # Longer than any work that one process does alone while the others wait: a save, compiling.
 PATIENCE = timedelta(minutes=30)
@@ -210,19 +209,19 @@ def _feed(inputs: Inputs, accelerator: Accelerator) -> Feed:
         accumulate=settings.run.accumulate,
         device=accelerator.device,
         keep=settings.data.keep,
-        fill=settings.stage == "student_xe" and settings.xe.fill,
+        fill=stage_of(settings).fill(settings),
     )
 
 
 def _rewards(inputs: Inputs, accelerator: Accelerator) -> Rewards | None:
     settings = inputs.settings
-    if settings.stage not in ("scst", "cmal"):
+    reward = stage_of(settings).reward
+    if reward is None:
         return None
-    bleu4 = settings.scst.bleu4 if settings.stage == "scst" else settings.cmal.bleu4
     with accelerator.main_process_first():  # it leaves the tables beside the store for the others
         references = References.beside(inputs.store, inputs.vocabulary, settings.data.train)
     compiled = settings.engine.compile
-    return make_rewards(references, accelerator.device, Mix(bleu4=bleu4), compiled=compiled)
+    return make_rewards(references, accelerator.device, reward(settings), compiled=compiled)
 
 
 def _restore(
