@@ -1,9 +1,9 @@
 # naic with its model, for images that are mounted:
 #   docker build -t naic .
 #   docker run --rm -v "$PWD:/images:ro" naic caption /images
-# The package index has PyTorch with CUDA: that image also uses an NVIDIA card (`docker run --gpus all`).
-# A small one, for the processor alone: --build-arg TORCH_INDEX= the address of PyTorch's CPU wheels,
-# which pytorch.org names under "Get started".
+# It holds the PyTorch that the package index has. For Linux on x86 that is the one with CUDA, which
+# also uses an NVIDIA card (`docker run --gpus all`). A small image, for the processor alone:
+# --build-arg TORCH_INDEX= the address of PyTorch's CPU wheels (PyTorch's installation page has it).
 ARG PYTHON=3.12
 FROM python:${PYTHON}-slim AS build
 

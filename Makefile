@@ -4,9 +4,9 @@
 PYTHON ?= $(shell for p in python3.11 python3.12 python3 python; do \
 	"$$p" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 13))' 2>/dev/null \
 	&& echo "$$p" && break; done)
-# Without an NVIDIA card no CUDA package may come in.
-CONSTRAINTS ?= $(if $(shell command -v nvidia-smi),constraints.txt,constraints-cpu.txt)
-# Where pip finds a CPU build of torch, if the usual index has none (see README).
+# The versions to install. torch is whatever build of it pip's index has.
+CONSTRAINTS ?= constraints.txt
+# The address of PyTorch's CPU wheels, if you want the small build and pip's index has only CUDA's.
 TORCH_INDEX ?=
 
 VENV := .venv
@@ -38,7 +38,7 @@ lint: $(READY)  ## formatting, lint, types, the direction of imports, generated 
 check: test lint wheel demo  ## everything CI does
 
 check-slow: $(READY) $(SPICE)  ## kill trials, full parity, SPICE: minutes to an hour
-	NAIC_NO_SKIP=1 $(BIN)/python -m pytest -m slow -rA
+	NAIC_NO_SKIP=1 $(BIN)/python -m pytest -m slow -rA --timeout 7200
 
 bench: $(READY)  ## the figures of docs/results (needs NAIC_COCO: see CONTRIBUTING)
 	$(BIN)/python benchmarks/features.py --coco "$$NAIC_COCO" --out docs/results/features.json
@@ -64,17 +64,14 @@ wheel: $(READY)  ## build the wheel and use it in an empty environment
 clean:
 	rm -rf $(VENV) dist build runs/demo
 
-$(READY): pyproject.toml constraints.txt constraints-cpu.txt
+$(READY): pyproject.toml constraints.txt
 	@test -n "$(PYTHON)" || { echo "naic needs Python 3.11 or 3.12; none was found." >&2; exit 1; }
 	@$(PIP) --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear $(VENV) || { \
 		echo "Python's venv module is needed (Debian and Ubuntu: the package python3-venv)." >&2; \
 		exit 1; }
-	@echo "Installing torch 2.13.0 and the rest into $(VENV): about two minutes, once."
-	@$(PIP) install --quiet -c $(CONSTRAINTS) $(TORCH_INDEX:%=--extra-index-url %) torch==2.13.0 || { \
-		echo "If pip found no torch 2.13.0 without CUDA, and this machine has no NVIDIA card, run" >&2; \
-		echo "make TORCH_INDEX=<the address of PyTorch's CPU wheels> demo" >&2; \
-		echo "(pytorch.org, Get started, names it; CONSTRAINTS=constraints.txt takes CUDA's)." >&2; \
-		exit 1; }
+	@echo "Installing torch 2.13.0 and the rest into $(VENV), once: about two minutes, or more where the"
+	@echo "package index has only the CUDA build (docs/install.md: how to get the small one)."
+	@$(PIP) install --quiet -c $(CONSTRAINTS) $(TORCH_INDEX:%=--extra-index-url %) torch==2.13.0
 	@$(PIP) install --quiet -c $(CONSTRAINTS) -e '.[$(EXTRAS)]'
 	@touch $(READY)
 

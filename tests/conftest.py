@@ -1,6 +1,7 @@
 """What all tests share: markers that depend on the machine, data that may or may not be there."""
 
 import os
+import signal
 from collections.abc import Generator
 from pathlib import Path
 
@@ -15,6 +16,20 @@ settings.load_profile("naic")
 
 # In `make check-slow` a check that could not run has not been passed.
 SKIPS_ARE_FAILURES = bool(os.environ.get("NAIC_NO_SKIP"))
+
+
+def pytest_configure() -> None:
+    """Signals as a terminal gives them, so that tests and the programs they start can be stopped.
+
+    A shell starts its background jobs with SIGINT ignored, and `nohup` ignores SIGHUP; whatever a
+    process ignores, its children ignore as well. The handler of SIGHUP does nothing (`nohup` keeps
+    its meaning for the tests themselves), but is no longer inherited.
+    """
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    for number in (signal.SIGHUP, signal.SIGQUIT, signal.SIGTERM):
+        if signal.getsignal(number) == signal.SIG_IGN:
+            signal.signal(number, lambda *_: None)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -118,8 +118,8 @@ def main() -> None:
     for extra in (*EXTRAS, *WEIGHTS):
         assert extra not in installed, f"{extra} came in with the core"
     cuda = sorted(name for name in installed if name.startswith(("nvidia", "cuda", "triton")))
-    has_card = importlib.util.find_spec("torch") and __import__("torch").version.cuda
-    assert has_card or not cuda, f"CUDA packages on a CPU machine: {cuda}"
+    with_cuda = importlib.util.find_spec("torch") and __import__("torch").version.cuda
+    assert with_cuda or not cuda, f"CUDA packages beside a CPU build of torch: {cuda}"
     assert (where.parent / "py.typed").exists()
 
     version = naic_command("--version")

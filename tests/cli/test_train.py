@@ -103,6 +103,17 @@ def test_a_run(capsys: pytest.CaptureFixture[str]) -> None:
     assert "naic train config.toml --run.epochs 2 '--validation.report=[1, 2]'" in card
 
 
+def test_a_step_is_told_once(capsys: pytest.CaptureFixture[str]) -> None:
+    """At a validation too: its line has the numbers of the step as well."""
+    words = ["--run.epochs", "2", "--run.log_every", "1", "--start", "../teacher/best"]
+    assert main(["train", "config.toml", *words]) == 0
+    lines = [line for line in capsys.readouterr().err.splitlines() if ": step " in line]
+    steps = [line.partition(",")[0] for line in lines]
+    assert steps == [f"teacher_xe: step {step}/10" for step in (0, 5, 10)]
+    assert all("validation CIDEr" in line for line in lines)
+    assert all("loss" in line for line in lines[1:])
+
+
 def test_it_goes_on(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["train", "config.toml"]) == 0
     assert main(["train", "config.toml", "--run.epochs", "2"]) == 2
@@ -116,8 +127,10 @@ def test_dry_run_writes_nothing(here: Path, capsys: pytest.CaptureFixture[str]) 
     assert main(["train", "config.toml", "--dry_run", "--nproc", "2"]) == 0
     told = capsys.readouterr().out
     assert "learns from: 40 images, 90 captions" in told
-    assert "5 of 8 images on 2 processes, 1 epochs" in told
+    assert "5 of 8 images on 2 processes, 1 epoch" in told
     assert told.endswith("Nothing was written (--dry-run).\n")
+    assert main(["train", "config.toml", "--dry-run", "--run.epochs", "2"]) == 0
+    assert "10 of 8 images on 1 process, 2 epochs" in capsys.readouterr().out
     assert everything(here) == before
     assert not RUN.exists()
 

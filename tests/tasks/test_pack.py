@@ -72,7 +72,7 @@ def test_tuned_backbone(tmp_path: Path) -> None:
     digest = load_backbone(NETWORK, pixels=64, weights=tuned, device="cpu").digest
     student = make_model(tmp_path / "student", digest=digest)
     options = PackOptions(student, tmp_path / "packed", backbone=tuned)
-    assert pack_model(options).backbone == f"those of {tuned}"
+    assert pack_model(options).backbone == f"that of {tuned}"
     wanted, found = load_model(tuned).model, load_model(options.out).model
     name = "backbone.head.weight"
     torch.testing.assert_close(
@@ -80,7 +80,7 @@ def test_tuned_backbone(tmp_path: Path) -> None:
     )
     other = make_model(tmp_path / "other", backbone=NETWORK, seed=2)
     for backbone, who in ((other, str(other)), (None, "the backbone's own weights")):
-        with pytest.raises(ConfigError, match="learnt from features of other backbone") as error:
+        with pytest.raises(ConfigError, match="learnt from features of another backbone") as error:
             pack_model(replace(options, out=tmp_path / "no", backbone=backbone))
         assert error.value.why.startswith(f"{who} will not do")
     assert not (tmp_path / "no").exists()

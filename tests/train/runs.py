@@ -13,13 +13,14 @@ from accelerate import Accelerator
 
 from naic.config import structure
 from naic.data.batches import Targets
-from naic.data.features import FeatureStore
+from naic.data.features import MIRRORED_ID, FeatureStore
 from naic.data.records import Record
 from naic.data.storewriter import ShardRows, StoreWriter
 from naic.errors import NaicError
+from naic.images.sources import Mirrored
 from naic.learn.cider.references import References
 from naic.learn.cider.rewards import Rewards, make_rewards
-from naic.models.captioners import CAPTIONERS, Family
+from naic.models.captioners import CAPTIONERS
 from naic.text import Vocabulary
 from naic.train import stages
 from naic.train.batches import Feed
@@ -65,13 +66,23 @@ def captions_of(number: int) -> tuple[str, ...]:
     return texts[: 3 if number % 4 == 0 else 2]
 
 
-def make_learnable_store(folder: Path, images: int = IMAGES) -> FeatureStore:
-    """A store of `images` images of the split "train" and some of "val"; all have 2 regions."""
-    count = images + VALIDATION
+def make_learnable_store(
+    folder: Path, images: int = IMAGES, *, twins: bool = False
+) -> FeatureStore:
+    """A store of `images` images of the split "train" and some of "val"; all have 2 regions.
+
+    With `twins` the images of "train" come mirrored too, as `naic prepare --mirror` has them.
+    """
     records = [
         Record(str(i), NoImage(), captions_of(i), "train" if i < images else "val")
-        for i in range(count)
+        for i in range(images + VALIDATION)
     ]
+    if twins:
+        records += [
+            replace(record, id=f"{record.id}{MIRRORED_ID}", image=Mirrored(record.image))
+            for record in records[:images]
+        ]
+    count = len(records)
     settings: dict[str, Any] = {
         "backbone": "b",
         "pixels": 8,
@@ -180,10 +191,10 @@ def make_tools(
 ) -> Tools:
     """What the stages need; the same settings give the same weights."""
     vocabulary = make_vocabulary(store)
-    family: Family = CAPTIONERS[settings.captioner]
-    config = structure(settings.model, family.config, "model")
+    spec = CAPTIONERS[settings.captioner]
+    config = structure(settings.model, spec.config, "model")
     torch.manual_seed(settings.seed)
-    model = family.build(config, store.dim, len(vocabulary)).to(device, dtype)
+    model = spec.build(config, store.dim, len(vocabulary)).to(device, dtype)
     rewards: Rewards | None = None
     if settings.stage in ("scst", "cmal"):
         captions: Sequence[Sequence[str]] = [record.captions for record in store.records]
@@ -191,7 +202,7 @@ def make_tools(
         compiled = settings.engine.compile
         rewards = make_rewards(references, device, form="torch", compiled=compiled)
     speed = prepare_speed(model, settings.engine)
-    return stages.make_tools(settings, family, model, vocabulary, rewards, speed)
+    return stages.make_tools(settings, spec, model, vocabulary, rewards, speed)
 
 
 def make_feed(settings: Settings, store: FeatureStore, device: str = "cpu") -> Feed:

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from naic.backbones import load_backbone
+from naic.backbones.load import pretrained_backbone
 from naic.backbones.patches import Patches
 from naic.config import structure
 from naic.data.features import FeatureStore
@@ -15,7 +16,6 @@ from naic.data.records import Record
 from naic.data.storewriter import ShardRows, StoreWriter
 from naic.errors import ConfigError
 from naic.models.folder import load_model, read_weights
-from naic.models.with_backbone import pretrained_backbone
 from naic.train.loop import train
 from naic.train.settings import Settings
 from tests.data.stores import NoImage
@@ -119,7 +119,7 @@ def test_a_run_from_scratch_begins_with_the_package_backbone(home: Path, tmp_pat
 
 
 def test_backbone_need_pixels(home: Path, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="a backbone needs the pixels"):
+    with pytest.raises(ConfigError, match="a backbone needs pixels"):
         run(tmp_path / "no", home / "features", model={**MODEL, "backbone": NETWORK})
 
 
@@ -151,6 +151,14 @@ def test_a_run_begun_before_there_were_backbone_goes_on(home: Path, tmp_path: Pa
     run(tmp_path / "old", home / "features", model=MODEL, run=more, resume=True)
     with pytest.raises(ConfigError, match=r"model\.seen: the run was begun with 1\.0"):
         run(tmp_path / "old", home / "features", model={**MODEL, "seen": 0.5}, resume=True)
+
+
+def test_a_run_whose_backbone_was_called_eyes_goes_on(home: Path, tmp_path: Path) -> None:
+    run(tmp_path / "old", home / "features", model=MODEL)
+    path = tmp_path / "old" / "config.toml"
+    path.write_text(path.read_text().replace("backbone = ", "eyes = "))
+    more = {"epochs": 2, "batch": 4, **QUIET}
+    run(tmp_path / "old", home / "features", model=MODEL, run=more, resume=True)
 
 
 @pytest.mark.gpu

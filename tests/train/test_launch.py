@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -35,6 +36,24 @@ assert total.item() == dist.get_world_size()
 
 # torch leaves /dev/null open, to which the other ranks' output goes.
 pytestmark = pytest.mark.filterwarnings("ignore:unclosed file .*/dev/null:ResourceWarning")
+
+
+@pytest.fixture(autouse=True)
+def _own_handlers() -> Iterator[None]:
+    """Started in the background or under nohup, we inherit signals that are ignored.
+
+    What is ignored here would be ignored by the launcher and its workers too. A handler of our own
+    becomes the default one in them.
+    """
+    wanted = {
+        signal.SIGINT: signal.default_int_handler,
+        signal.SIGTERM: signal.SIG_DFL,
+        signal.SIGHUP: signal.SIG_DFL,
+    }
+    before = {number: signal.signal(number, handler) for number, handler in wanted.items()}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 @pytest.fixture(autouse=True)

@@ -74,7 +74,8 @@ def test_what_is_logged_of_two_samples() -> None:
     found = {name: float(value) for name, value in logs.items()}
     away = abs(one - two)
     policy = log_policy(game.model(BATCH.features, None)[0, 0].detach())
-    entropy = -float((policy.exp() * policy)[policy > -torch.inf].sum()) / 3
+    each = [-float((own.exp() * own)[own > -torch.inf].sum()) for own in policy]
+    entropy = (sum(each) / 3 + sum(each[:2]) / 2) / 2  # the second sentence has two speakers
     expected = {
         "loss": float(loss.detach()),
         "reward": (one + two) / 2,
@@ -174,22 +175,25 @@ def test_samples_are_drawn_anew_for_each() -> None:
     assert len({tuple(row) for row in seen[0].tolist()}) == 8
 
 
-def test_entropy_is_a_bonus(rewards: Rewards) -> None:
-    model, batch = Policy(LENGTH, 16), make_batch(3)
+def test_entropy_is_a_bonus_for_the_agents_that_speak(rewards: Rewards) -> None:
+    """Silent agents would take it all: what they say costs no reward."""
+    model, batch = Policy(LENGTH, 16), make_batch(1)
     losses = []
     for weight in (0.0, 0.5):
-        tools = make_tools("cmal", model, rewards, cmal={"entropy": weight})
-        torch.manual_seed(1)
-        losses.append(STAGES["cmal"](model, batch, tools))
+        tools = make_tools("cmal", model, rewards, cmal={"entropy": weight, "samples": 2})
+        with sampling((A, B, PERIOD, A, B, A), (B, B, B, B, PERIOD, A)):
+            losses.append(STAGES["cmal"](model, batch, tools))
     policy = log_policy(model.logits[0, 0])
     finite = policy.masked_fill(policy == -torch.inf, 0.0)
-    bonus = -(policy.exp() * finite).sum(-1).mean()
+    each = -(policy.exp() * finite).sum(-1)  # (N,)
+    bonus = (each[:3].mean() + each[:5].mean()) / 2
     (plain, other), (eased, logs) = losses
     assert_close(logs["entropy"].double(), bonus.detach(), rtol=1e-6, atol=0)
     assert torch.equal(logs["entropy"], other["entropy"])
     assert_close(eased, plain - 0.5 * bonus, rtol=1e-6, atol=1e-9)
     (difference,) = gradients(eased - plain, model)
     assert_close(difference, gradients(-0.5 * bonus, model)[0], rtol=0, atol=1e-9)
+    assert not difference[0, 0, 5].any()  # nobody hears the last agent
 
 
 def test_cross_entropy_is_mixed_in(rewards: Rewards) -> None:

@@ -33,5 +33,5 @@ def _print_packed(done: Packed) -> None:
             f"{part.name + ':':<9} {part.weights:>11,} weights in {part.bytes:>11,} bytes, "
             f"off by {part.error:.2%}"
         )
-    print(f"backbone: {done.backbone}")
+    print(f"its backbone is {done.backbone}")
     print(f"size:     {done.bytes:,} bytes in all; the weights took {done.plain_bytes:,}")

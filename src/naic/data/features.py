@@ -24,6 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from naic.errors import StoreError
+from naic.images.sources import MIRRORED_NAME
 
 FORMAT = 1
 Features = npt.NDArray[np.float16] | npt.NDArray[np.uint8]
@@ -31,6 +32,7 @@ KINDS = {
     "float16": ("F16", "<f2"),
     "uint8": ("U8", "|u1"),
 }  # a store's dtype, in a shard and in numpy
+MIRRORED_ID = "-mirrored"  # ends the id of the mirrored view of an image (`naic prepare --mirror`)
 _ARRAYS = {**dict(KINDS.values()), "I64": "<i8"}
 Mask = npt.NDArray[np.bool_]
 
@@ -162,6 +164,20 @@ class FeatureStore:
                 "Run prepare again into a new folder.",
             )
         return records
+
+    @cached_property
+    def first_views(self) -> list[bool]:
+        """For each row whether it is the image itself, and no further view of an earlier row.
+
+        A store made with `--mirror` holds an image twice; whoever counts images, or their words,
+        counts these rows only.
+        """
+        names = {record.id: record.image for record in self.records}
+        return [
+            not record.id.endswith(MIRRORED_ID)
+            or record.image != f"{names.get(record.id.removesuffix(MIRRORED_ID))}{MIRRORED_NAME}"
+            for record in self.records
+        ]
 
     def __reduce__(self) -> tuple[type["FeatureStore"], tuple[Path]]:
         """Another process opens the files again; the mapped arrays themselves do not travel."""

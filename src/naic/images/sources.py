@@ -29,6 +29,7 @@ ImageLike: TypeAlias = (
 )
 # What an image is and where it lies, as JSON, and the bytes that go with it.
 Described: TypeAlias = tuple[dict[str, Any], bytes]
+MIRRORED_NAME = " (mirrored)"
 ARRAYS = "Give uint8 values 0 to 255 of shape (height, width), (…, 3) for RGB or (…, 4) for RGBA."
 
 
@@ -131,7 +132,7 @@ class Mirrored:
     @property
     def name(self) -> str:
         """That of the image, and what was done to it."""
-        return f"{self.image.name} (mirrored)"
+        return f"{self.image.name}{MIRRORED_NAME}"
 
     def load(self, at_least: int | None = None) -> Image.Image:
         """The image, upright and RGB; raises ImageError."""

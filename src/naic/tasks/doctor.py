@@ -191,7 +191,7 @@ def _graphics() -> Finding:
         return Finding("graphics", "works", ", ".join(cards))
     if shutil.which("nvidia-smi"):
         what = f"there is an NVIDIA card, and torch {torch.__version__} cannot use it"
-        todo = "Install PyTorch with CUDA (pytorch.org, Get started), or update the driver."
+        todo = "Install PyTorch with CUDA (docs/install.md says how), or update the driver."
         return Finding("graphics", "attention", what, todo)
     return Finding("graphics", "missing", "no NVIDIA card: captions are made on the processor")
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from naic.data.decoding import stand_back
-from naic.data.features import FeatureStore
+from naic.data.features import MIRRORED_ID, FeatureStore
 from naic.data.readers import Reading, read, refuse_unknown
 from naic.data.records import Problems, Record
 from naic.data.storewriter import ShardRows, StoreWriter
@@ -138,7 +138,7 @@ def _with_mirrors(reading: Reading, splits: tuple[str, ...]) -> Reading:
     """Twins of the images of these splits, after all of the others: those keep their places."""
     refuse_unknown(splits, reading.splits)
     twins = [
-        replace(record, id=f"{record.id}-mirrored", image=Mirrored(record.image), facts=None)
+        replace(record, id=f"{record.id}{MIRRORED_ID}", image=Mirrored(record.image), facts=None)
         for record in reading.records
         if record.split in splits
     ]

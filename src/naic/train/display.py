@@ -51,9 +51,15 @@ class Display:
             self._live = None
 
     def update(
-        self, step: int, total: int, epoch: float, values: Mapping[str, float | str]
+        self,
+        step: int,
+        total: int,
+        epoch: float,
+        values: Mapping[str, float | str],
+        *,
+        more: bool = False,
     ) -> None:
-        """Show where the run is, and its newest numbers."""
+        """Show where the run is, and its newest numbers; with `more` to come, no line of them."""
         if self._silent:
             return
         now = time.monotonic()
@@ -62,7 +68,9 @@ class Display:
         self._values |= values
         if self._live is not None:
             self._refresh()
-        elif now - self._last_line >= SECONDS_BETWEEN_LINES or step >= total or "cider" in values:
+            return
+        due = now - self._last_line >= SECONDS_BETWEEN_LINES or step >= total or "cider" in values
+        if due and not more:
             self._last_line = now
             self._console.print(Text(self._line(now)))
 

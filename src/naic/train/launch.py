@@ -73,7 +73,8 @@ def launch(nproc: int, arguments: list[str]) -> int:
 
 
 def _config(nproc: int) -> LaunchConfig:
-    # A signal that is ignored stays ignored: `nohup naic train` must survive the terminal.
+    # A signal that we were started to ignore stays ignored, here and in the workers: the run of
+    # `nohup naic train` must survive its terminal, and one in a script's background its Ctrl-C.
     heard = [name for name in SIGNALS if signal.getsignal(signal.Signals[name]) != signal.SIG_IGN]
     return LaunchConfig(
         min_nodes=1,

@@ -1,7 +1,6 @@
 """The training loop. It knows neither which stage it runs, nor which captioner."""
 
 import time
-from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import asdict
 from typing import Any
@@ -13,7 +12,6 @@ from torch import Tensor
 from naic.decode.decoding import Decoding
 from naic.errors import TrainingError
 from naic.learn.schedules import learning_rate
-from naic.models.captioners import CAPTIONERS, Family
 from naic.train import checkpoint
 from naic.train.checkpoint import Snapshot
 from naic.train.display import Display
@@ -30,7 +28,6 @@ EXAMPLES = 3
 def train(
     settings: Settings,
     *,
-    captioners: Mapping[str, Family] = CAPTIONERS,
     resume: bool = False,
     command: str = "",
 ) -> dict[str, Any]:
@@ -42,7 +39,7 @@ def train(
     Raises:
         TrainingError: the run collapsed, or memory ran out; the best weights so far are kept.
     """
-    with take_folder(settings, captioners, resume=resume) as (accelerator, inputs):
+    with take_folder(settings, resume=resume) as (accelerator, inputs):
         report = finished_report(accelerator, inputs)
         if report is None:
             with set_up(accelerator, inputs) as training:
@@ -99,7 +96,7 @@ class Run:
                 validating = self._due(done, self.settings.run.validate_every)
                 saving = self._due(done, self.settings.run.save_every)
                 if done % self.settings.run.log_every == 0 or validating or saving:
-                    self._log(done, rate, window)
+                    self._log(done, rate, window, more=validating)
                 if validating:
                     self._validate(done)
                 if saving:
@@ -112,7 +109,8 @@ class Run:
         steps = every * len(self.training.inputs.targets) / self.settings.run.batch
         return int((done + 0.5) / steps) > int((done - 0.5) / steps) or done == self.total
 
-    def _log(self, done: int, rate: float, window: "Window") -> None:
+    def _log(self, done: int, rate: float, window: "Window", *, more: bool) -> None:
+        """Note the means since the last line; `more` numbers of this step come by a validation."""
         epoch = self.training.feed.epoch(done)
         means, seconds, speed = window.close()
         self.seconds += seconds
@@ -120,7 +118,7 @@ class Run:
         times = {"seconds": self.seconds, "images_per_second": speed}
         if self.log is not None:
             self.log.log(done, line | times)
-        self.display.update(done, self.total, epoch, line | times)
+        self.display.update(done, self.total, epoch, line | times, more=more)
         self.guard.logged(done, epoch, means)
 
     def _validate(self, done: int) -> None:

@@ -158,7 +158,8 @@ class CMALSettings:
             others are alike for all agents: "none" is 0, "ma" the moving average of the rewards,
             "sc" the reward of everybody's likeliest word, "loo" the mean of the other samples.
         samples: sentences sampled for an image.
-        entropy: weight of the policy's entropy, which keeps it from being sure too soon.
+        entropy: weight of the mean entropy of the agents that speak, in nats, which keeps them
+            from being sure too soon.
         xe: weight of the cross-entropy with the captions people wrote.
         bleu4: its weight in the reward beside CIDEr-D, whose weight is 1.
     """

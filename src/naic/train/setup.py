@@ -21,7 +21,6 @@ from naic.errors import CheckpointError, ConfigError, StoreError
 from naic.files import locked, remove_temporaries, write_atomically
 from naic.learn.cider.references import References
 from naic.learn.cider.rewards import Mix, Rewards, make_rewards
-from naic.models.captioners import Family
 from naic.models.folder import check_fit
 from naic.train import checkpoint
 from naic.train.batches import Feed, check_shares
@@ -36,6 +35,7 @@ from naic.train.stages import make_tools
 PATIENCE = timedelta(minutes=30)
 # What may change between two parts of one run: it decides when to stop, not what is learnt.
 _MAY_CHANGE = ("out", "run.epochs", "validation.report", "guard.fraction", "guard.from_epoch")
+_OLD_NAMES = {"model.eyes": "model.backbone"}  # in the settings of a run that is older
 
 
 @dataclass(frozen=True)
@@ -51,9 +51,7 @@ class TrainingState:
 
 
 @contextmanager
-def take_folder(
-    settings: Settings, captioners: Mapping[str, Family], *, resume: bool
-) -> Iterator[tuple[Accelerator, Inputs]]:
+def take_folder(settings: Settings, *, resume: bool) -> Iterator[tuple[Accelerator, Inputs]]:
     """Take the run's folder, and find all it needs."""
     accelerator = _accelerator(settings)
     check_processes(settings, accelerator.device.type, accelerator.num_processes)
@@ -61,7 +59,7 @@ def take_folder(
         if accelerator.is_main_process:
             _make_folder(settings.out)
             stack.enter_context(locked(settings.out))
-        inputs = find_inputs(settings, captioners)
+        inputs = find_inputs(settings)
         if accelerator.is_main_process:
             check_folder(inputs, resume=resume)
         yield accelerator, inputs
@@ -75,7 +73,7 @@ def set_up(accelerator: Accelerator, inputs: Inputs) -> Iterator[TrainingState]:
         inputs.model.to(accelerator.device)
         tools = make_tools(
             settings,
-            inputs.family,
+            inputs.spec,
             inputs.model,
             inputs.vocabulary,
             _rewards(inputs, accelerator),
@@ -179,7 +177,8 @@ def _open_run(inputs: Inputs) -> None:
 
 def _same_run(path: Path, now: dict[str, Any], unset: dict[str, Any]) -> None:
     try:
-        before = unset | _flat(tomllib.loads(path.read_text(encoding="utf-8")))
+        table = _flat(tomllib.loads(path.read_text(encoding="utf-8")))
+        before = unset | {_OLD_NAMES.get(name, name): value for name, value in table.items()}
     except (OSError, ValueError) as error:
         raise CheckpointError(str(path), f"cannot be read ({error})", "Begin a new run.") from error
     after = _flat(now)

@@ -12,9 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from naic.decode.decoding import Decoding
-from naic.decode.policy import log_policy
-from naic.decode.said import spoken
-from naic.decode.sample import choose
+from naic.decode.policy import choose, log_policy, spoken
 from naic.learn.baselines import (
     MovingAverage,
     counterfactual_advantage,
@@ -25,7 +23,7 @@ from naic.learn.cider.rewards import Rewards
 from naic.learn.policy_loss import entropy, policy_loss
 from naic.learn.word_habits import bad_ending_table, bad_endings, repeats
 from naic.learn.xe import cross_entropy
-from naic.models.captioners import Family
+from naic.models.contract import CaptionerSpec
 from naic.text import Vocabulary
 from naic.train.batches import Batch
 from naic.train.settings import Settings
@@ -38,7 +36,7 @@ class Tools:
     """What a stage needs beside the model and the batch."""
 
     settings: Settings
-    family: Family
+    spec: CaptionerSpec
     plain: nn.Module  # the model without its wrapper for several processes: for decoding
     rewards: Rewards | None = None  # for scst and cmal
     cross_entropy: Callable[..., Tensor] = cross_entropy  # or its compiled form
@@ -48,7 +46,7 @@ class Tools:
 
 def make_tools(
     settings: Settings,
-    family: Family,
+    spec: CaptionerSpec,
     model: nn.Module,
     vocabulary: Vocabulary,
     rewards: Rewards | None,
@@ -56,7 +54,7 @@ def make_tools(
 ) -> Tools:
     """The tools of a stage that is about to begin, on the device of the model."""
     device = next(model.parameters()).device
-    tools = Tools(settings, family, model, rewards, cross_entropy)
+    tools = Tools(settings, spec, model, rewards, cross_entropy)
     if settings.stage != "cmal":
         return tools
     moving = MovingAverage(device) if settings.cmal.baseline == "ma" else None
@@ -90,16 +88,16 @@ def scst(model: nn.Module, batch: Batch, tools: Tools) -> tuple[Tensor, Logs]:
     gives their log-probabilities with gradients.
     """
     settings, rewards = tools.settings.scst, tools.rewards
-    assert tools.family.sample is not None
+    assert tools.spec.sample is not None
     assert rewards is not None
     samples = settings.samples
-    words = tools.family.sample(tools.plain, batch.features, batch.mask, samples)  # (B, S, N)
+    words = tools.spec.sample(tools.plain, batch.features, batch.mask, samples)  # (B, S, N)
     rows = batch.rows.repeat_interleave(samples)  # (B·S,)
     reward = rewards.score(words.flatten(0, 1), rows).view(-1, samples)  # (B, S)
     if settings.baseline == "loo":
         baseline = leave_one_out(reward)  # (B, S)
     else:
-        greedy = tools.family.caption(tools.plain, batch.features, batch.mask, Decoding())
+        greedy = tools.spec.caption(tools.plain, batch.features, batch.mask, Decoding())
         baseline = rewards.score(greedy, batch.rows)[:, None]  # (B, 1)
     said = spoken(words)  # (B, S, N)
     log_probs = _log_probs_of(model(batch.features, batch.mask, words), words)  # (B, S, N)
@@ -130,7 +128,7 @@ def cmal(model: nn.Module, batch: Batch, tools: Tools) -> tuple[Tensor, Logs]:
     share = batch.images * settings.samples
     # What nothing depends on has no advantage; no word needs to be left out.
     loss = policy_loss(chosen, advantage, torch.ones_like(words, dtype=torch.bool)) / share
-    unsure = entropy(log_probs if settings.entropy else policy).mean(1).sum() / batch.images
+    unsure = _entropy_of_speakers(log_probs if settings.entropy else policy, words) / share
     if settings.entropy:
         loss = loss - settings.entropy * unsure
     if settings.xe:
@@ -190,6 +188,24 @@ def _judge(
         case _:
             assert_never(settings.baseline)
     return reward, baseline, team_advantage(reward, baseline, spoken(words))
+
+
+def _entropy_of_speakers(log_probs: Tensor, words: Tensor) -> Tensor:
+    """0-dim: the mean entropy of the agents that speak in a sampled sentence, summed over these.
+
+    An agent after the period changes nothing whatever it says, so that a bonus for its entropy
+    costs no reward: it would be spent there, and the sentences stay as they are. Who speaks is
+    taken from the samples, as for the advantages: the bonus then goes where the policy gradient
+    goes, to an agent as often as it speaks. It is a number and no function of the model, or longer
+    sentences would be paid for; and a period before an agent does not depend on its own word.
+
+    Args:
+        log_probs: (B, N, V) the policy.
+        words: (B, S, N) the sentences sampled from it.
+    """
+    said = spoken(words).to(log_probs.dtype)  # (B, S, N)
+    shares = said / said.sum(-1, keepdim=True)  # the first agent always speaks
+    return (shares.sum(1) * entropy(log_probs)).sum()
 
 
 def _habits(words: Tensor, share: Tensor, tools: Tools) -> Logs:

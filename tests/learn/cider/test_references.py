@@ -13,9 +13,10 @@ from naic.data.features import FeatureStore
 from naic.errors import ConfigError, DataError, StoreError, VocabularyError
 from naic.learn.cider.frequencies import Frequencies, buckets_of, count_frequencies
 from naic.learn.cider.ngrams import BITS, order_of, pack
-from naic.learn.cider.references import FILE_NAME, References
+from naic.learn.cider.references import OLD_NAME, References
 from naic.text import MAX_IDS, PERIOD, UNK, Vocabulary
 from tests.learn.cider.cases import make_world
+from tests.train.runs import make_learnable_store
 
 CAPTIONS = [["a red dog.", "a dog"], ["a cat."], []]
 VOCABULARY = Vocabulary.build(["a red dog cat"], more_than=0)
@@ -140,7 +141,7 @@ def test_no_training_caption_is_an_error() -> None:
 
 @pytest.fixture
 def saved(tmp_path: Path) -> Path:
-    path = tmp_path / FILE_NAME
+    path = tmp_path / OLD_NAME
     References.build(CAPTIONS, VOCABULARY).save(path)
     return path
 
@@ -248,16 +249,64 @@ def test_beside_a_store_the_tables_are_made_once(
     captions = [text for record in store.records for text in record.captions]
     vocabulary = Vocabulary.build(captions, more_than=0)
     built = References.beside(store, vocabulary, ["train"])
-    assert (folder / FILE_NAME).exists()
+    [made] = folder.glob("references-*.safetensors")
     training = sum(record.split == "train" for record in store.records)
     assert built.frequencies.images == training < len(store)
     monkeypatch.setattr(References, "build", None)  # from now on it must be read
     assert np.array_equal(References.beside(store, vocabulary, ["train"]).keys, built.keys)
-    with pytest.raises(StoreError, match="other training splits"):
-        References.beside(store, vocabulary, ["train", "val"])
     with pytest.raises(ConfigError, match=r"there is no split 'tran'.*'train'"):
         References.beside(store, vocabulary, ["tran"])
     with pytest.raises(ConfigError, match="Give a list"):
         References.beside(store, vocabulary, "train")
-    with pytest.raises(VocabularyError, match="another vocabulary"):
-        References.beside(store, Vocabulary.build(captions, more_than=50), ["train"])
+    made.write_bytes(made.read_bytes()[:-9])
+    with pytest.raises(StoreError, match="Delete the file"):
+        References.beside(store, vocabulary, ["train"])
+
+
+def test_each_vocabulary_and_choice_of_splits_has_tables_of_its_own(tmp_path: Path) -> None:
+    """One run's tables once stood in the way of another's on the same store."""
+    store = make_learnable_store(tmp_path / "store")
+    captions = [text for record in store.records for text in record.captions]
+    one, two = (Vocabulary.build(captions, more_than=least) for least in (0, 20))
+    asked = [(one, ["train"]), (two, ["train"]), (one, ["train", "val"])]
+    built = [References.beside(store, *which) for which in asked]
+    assert len(list(store.folder.glob("references-*.safetensors"))) == 3
+    for which, own in zip(asked, built, strict=True):
+        again = References.beside(store, *which)
+        assert (again.vocabulary, again.origin) == (own.vocabulary, own.origin)
+
+
+@pytest.mark.parametrize("damage", [0, 9])
+def test_tables_of_before_are_used_where_they_fit(
+    damage: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = make_learnable_store(tmp_path / "store")
+    captions = [record.captions for record in store.records]
+    words = Vocabulary.build([text for texts in captions for text in texts], more_than=0)
+    fewer = Vocabulary(words.words[:8])
+    old = store.folder / OLD_NAME
+    References.build(captions, words, [r.split == "train" for r in store.records]).save(old)
+    before = old.read_bytes()
+    if damage:  # one that no longer says what it is for is as good as none
+        old.write_bytes(before[:damage])
+    References.beside(store, fewer, ["train"])
+    assert len(list(store.folder.glob("references-*.safetensors"))) == 1
+    if not damage:
+        monkeypatch.setattr(References, "build", None)
+        assert References.beside(store, words, ["train"]).vocabulary == words.fingerprint
+        assert old.read_bytes() == before
+
+
+def test_an_image_counts_once_however_many_views_of_it_there_are(tmp_path: Path) -> None:
+    """A store with mirrored twins: the same df and N as without, and references in all rows."""
+    plain = make_learnable_store(tmp_path / "plain")
+    twins = make_learnable_store(tmp_path / "twins", twins=True)
+    train = sum(record.split == "train" for record in plain.records)
+    assert len(twins) == len(plain) + train
+    words = Vocabulary.build([t for r in plain.records for t in r.captions], more_than=0)
+    one, two = (References.beside(store, words, ["train"]) for store in (plain, twins))
+    assert two.frequencies.images == one.frequencies.images == train
+    for name in ("first", "bucket_keys", "bucket_documents"):
+        assert np.array_equal(getattr(two.frequencies, name), getattr(one.frequencies, name))
+    assert np.array_equal(two.inverse_norms[: len(plain)], one.inverse_norms)
+    assert np.array_equal(two.inverse_norms[len(plain) :], one.inverse_norms[:train])

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from naic.errors import CheckpointError, ConfigError
-from naic.tasks import benchmark as task
+from naic.tasks.benchmark import run as task
 from naic.tasks.benchmark.charts import charts
 from naic.tasks.benchmark.models import Contest
 from naic.tasks.benchmark.rows import plan, with_ratios

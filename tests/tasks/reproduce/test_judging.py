@@ -46,7 +46,7 @@ def test_drawn_scenes_are_scored_where_nothing_can_be_logged(here: Path) -> None
     (here / LOG).mkdir()
     kept = judge("test", drawn=True).judge(Path("test.json"), None, "reproduce: test")
     assert kept["values"]["Bleu_1"] == pytest.approx(0.75)
-    with pytest.raises(ConfigError, match=r"--log: test-looks\.jsonl is a folder"):
+    with pytest.raises(ConfigError, match=r"--log: test-evaluations\.jsonl is a folder"):
         judge("test")
 
 

@@ -244,6 +244,10 @@ def _is_clear(kind: str, objects: Sequence[SceneObject]) -> bool:
     """Whether what a caption may say about this layout is beyond doubt."""
     pairs = list(combinations(objects, 2))
     related = [relation(a, b) for a, b in pairs]
+    # Beside two small shapes a large one may reach over the edge.
+    reaches = [max(abs(o.x - CANVAS / 2), abs(o.y - CANVAS / 2)) + o.radius for o in objects]
+    if max(reaches) > CANVAS / 2 - EDGE:
+        return False
     if kind == "nested":
         return related == ["around"]
     if any(max(abs(a.x - b.x), abs(a.y - b.y)) < a.radius + b.radius + GAP for a, b in pairs):

@@ -24,7 +24,7 @@ from naic.learn.cider.reference_counts import count_in_parts, inverse_norms
 from naic.metrics.ngrams import ORDERS
 from naic.text import Vocabulary
 
-FILE_NAME = "references.safetensors"
+OLD_NAME = "references.safetensors"  # of before the name said what for; used where it fits
 _FORMAT = "naic-references-1"
 Ints = npt.NDArray[np.int64]
 
@@ -127,26 +127,29 @@ class References:
     ) -> Self:
         """The tables of a feature store: read from its folder, or built and saved there.
 
+        The file's name carries the vocabulary, the captions and the training splits, so that each
+        of them has a file of its own. Of an image with a mirrored twin all rows have references,
+        and one of them counts for df and for the number of images.
+
         Raises:
-            VocabularyError: the saved tables were made with another vocabulary.
-            StoreError: they were made from other captions or training splits, or are damaged.
+            StoreError: the saved tables are damaged.
         """
-        path = store.folder / FILE_NAME
         _check_splits(store, training_splits)
         captions = [record.captions for record in store.records]
-        training = [record.split in training_splits for record in store.records]
-        if not path.exists():
-            built = cls.build(captions, vocabulary, training)
-            built.save(path)
-            return built
-        loaded = cls.load(path, vocabulary)
-        if loaded.origin != _digest(captions, np.asarray(training, bool)):
-            raise StoreError(
-                str(path),
-                "was made from other captions or other training splits than those asked for",
-                "Delete the file and it is made anew, or ask for the splits it was made with.",
-            )
-        return loaded
+        training = [
+            first and record.split in training_splits
+            for record, first in zip(store.records, store.first_views, strict=True)
+        ]
+        origin = _digest(captions, np.asarray(training, bool))
+        old = store.folder / OLD_NAME
+        if old.exists() and _made_for(old) == (vocabulary.fingerprint, origin):
+            return cls.load(old, vocabulary)
+        path = store.folder / file_name(vocabulary, origin)
+        if path.exists():
+            return cls.load(path, vocabulary)
+        built = cls.build(captions, vocabulary, training)
+        built.save(path)
+        return built
 
     def save(self, path: Path) -> None:
         """Write the tables as safetensors; the file is either the old one or the whole new one."""
@@ -245,6 +248,22 @@ _ARRAYS = [
     if field.name not in ("frequencies", "vocabulary", "origin", "words")
 ]
 _FREQUENCY_ARRAYS = [field.name for field in fields(Frequencies) if field.name != "images"]
+
+
+def file_name(vocabulary: Vocabulary, origin: str) -> str:
+    """The name beside a store of the tables for a vocabulary, and for captions and splits."""
+    both = hashlib.sha256(f"{vocabulary.fingerprint} {origin}".encode()).hexdigest()
+    return f"references-{both[:12]}.safetensors"
+
+
+def _made_for(path: Path) -> tuple[str | None, str | None]:
+    """The vocabulary and the origin of saved tables; of a file that cannot be read, neither."""
+    try:
+        with safe_open(path, "numpy") as file:
+            note: dict[str, str] = file.metadata() or {}
+    except (OSError, SafetensorError):
+        return None, None
+    return note.get("vocabulary"), note.get("origin")
 
 
 def _check_splits(store: FeatureStore, training_splits: Collection[str]) -> None:
