@@ -15,9 +15,9 @@ from naic.config import structure
 from naic.data.batches import Targets
 from naic.data.features import MIRRORED_ID, FeatureStore
 from naic.data.records import Record
-from naic.data.sources import Mirrored
 from naic.data.storewriter import ShardRows, StoreWriter
 from naic.errors import NaicError
+from naic.images.sources import Mirrored
 from naic.learn.cider.references import References
 from naic.learn.cider.rewards import Rewards, make_rewards
 from naic.models.captioners import CAPTIONERS

@@ -17,7 +17,8 @@ from naic.data.storewriter import ShardRows, StoreWriter
 from naic.data.unseen import SEEN, SeenImages, check_unseen, read_seen
 from naic.errors import ConfigError, StoreError
 from naic.models.folder import load_model, read_weights
-from naic.tasks.prepare import PrepareOptions, prepare
+from naic.tasks.options import PrepareOptions
+from naic.tasks.prepare import prepare
 from naic.train.inputs import is_tuned
 from naic.train.loop import train
 from naic.train.settings import Settings
@@ -97,7 +98,7 @@ def test_a_model_says_whose_captions_its_backbone_learnt(home: Path, tmp_path: P
     tuned = home / "seeing" / "best"
     out = tmp_path / "shapes"
     options = PrepareOptions("shapes", "3", out, backbone=NETWORK, weights=tuned, device="cpu")
-    prepare(options, lambda _: None)
+    prepare(options)
     assert read_seen(out) == SeenImages(train)
     check_unseen(FeatureStore(out), (), tuned=is_tuned(FeatureStore(out)))  # other images
     store = make_store(tmp_path / "more", pixels=True)

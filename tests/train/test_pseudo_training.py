@@ -15,7 +15,8 @@ from naic.data.pseudo import PseudoStore
 from naic.data.unseen import SEEN, SeenImages
 from naic.errors import ConfigError, DataError, StoreError
 from naic.models.folder import read_weights
-from naic.tasks.distil import DistilOptions, distil
+from naic.tasks.distil import distil
+from naic.tasks.options import DistilOptions
 from naic.text import PAD, PERIOD, Vocabulary
 from naic.train.dry_run import dry_run
 from naic.train.inputs import find_inputs
@@ -67,7 +68,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
                 batch=8,
                 device="cpu",
             )
-            distil(options, lambda _: None)
+            distil(options)
         yield folder
 
 
@@ -272,6 +273,6 @@ def test_other_captions_cannot_go_on(home: Path, tmp_path: Path) -> None:
         beam=1,
         device="cpu",
     )
-    distil(options, lambda _: None)
+    distil(options)
     error = refused(StoreError, student(tmp_path, tmp_path / "run"), resume=True)
     assert "begun on other data than is there now (pseudo differ)" in error.why
