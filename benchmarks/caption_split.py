@@ -33,7 +33,7 @@ def caption(
     check_features(model, loaded.settings, store)
     rows = report_rows(store, split)
     validator = Validator(store, rows, loaded.vocabulary, batch=batch, device=chosen)
-    return validator.validate(loaded.model, loaded.family, Decoding(beam, repeats)).results()
+    return validator.validate(loaded.model, loaded.spec, Decoding(beam, repeats)).results()
 
 
 def main() -> None:

@@ -20,7 +20,6 @@ import torch
 
 from naic.config import structure
 from naic.learn.cider.rewards import make_rewards
-from naic.models.captioners import CAPTIONERS
 from naic.train.inputs import Inputs, find_inputs
 from naic.train.settings import Settings
 from training import (  # type: ignore[import-not-found]
@@ -150,11 +149,11 @@ def main() -> None:
     parser.add_argument("--batches", nargs="+", type=int, default=[BATCH, 256])
     parser.add_argument("--small", action="store_true", help="a tiny model, to try the script")
     options = parser.parse_args()
-    student = find_inputs(settings_of("student_xe", options), CAPTIONERS)
+    student = find_inputs(settings_of("student_xe", options))
     batches = {str(batch): compare(student, batch, options) for batch in options.batches}
     schedule = None
     if BATCH in options.batches:
-        teacher = find_inputs(settings_of("teacher_xe", options), CAPTIONERS)
+        teacher = find_inputs(settings_of("teacher_xe", options))
         schedule = project(batches[str(BATCH)], teacher, options)
     cuda = torch.cuda.is_available()
     report = {

@@ -24,7 +24,6 @@ from torch import Tensor, nn
 from naic.backbones.load import choose_device
 from naic.learn.cider.references import References
 from naic.learn.cider.rewards import make_rewards
-from naic.models.captioners import CAPTIONERS
 from naic.train.batches import Batch, Feed
 from naic.train.config import read_settings
 from naic.train.engine import seed_noise
@@ -76,7 +75,6 @@ def read_run(options: argparse.Namespace) -> Inputs:
             data=replace(settings.data, pseudo=(), unlabelled=()),  # real captions
             cmal=cmal,
         ),
-        CAPTIONERS,
     )
 
 
@@ -88,7 +86,7 @@ def make_all_tools(inputs: Inputs, model: nn.Module) -> dict[str, Tools]:
     found: dict[str, Tools] = {}
     for baseline in BASELINES:
         own = replace(settings, cmal=replace(settings.cmal, baseline=baseline))
-        found[baseline] = make_tools(own, inputs.family, model, vocabulary, rewards)
+        found[baseline] = make_tools(own, inputs.spec, model, vocabulary, rewards)
     return found
 
 

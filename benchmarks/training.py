@@ -28,9 +28,8 @@ from torch import Tensor
 
 from naic.learn.cider.references import References
 from naic.learn.cider.rewards import make_rewards
-from naic.models.captioners import CAPTIONERS
 from naic.models.flops import flops
-from naic.models.transformer import Captioner
+from naic.models.transformer import TransformerCaptioner
 from naic.train.batches import Batch, Draw, Feed
 from naic.train.config import read_settings
 from naic.train.engine import Engine, prepare_speed
@@ -91,7 +90,7 @@ class Bench:
             rewards = make_rewards(self.references, device, compiled=compiled)
         tools = make_tools(
             replace(self.settings, engine=way),
-            self.inputs.family,
+            self.inputs.spec,
             model,
             self.inputs.vocabulary,
             rewards,
@@ -131,12 +130,12 @@ class Bench:
 
     def _prefixes(self, engine: Engine) -> dict[str, Callable[[list[Draw]], object]]:
         """The step cut off after each of its parts, in their order."""
-        plain, family = engine.plain, engine.tools.family
-        assert isinstance(plain, Captioner)
+        plain, spec = engine.plain, engine.tools.spec
+        assert isinstance(plain, TransformerCaptioner)
 
         def sample(batch: Batch) -> Tensor:
-            assert family.sample is not None
-            return family.sample(plain, batch.features, batch.mask, self.settings.scst.samples)
+            assert spec.sample is not None
+            return spec.sample(plain, batch.features, batch.mask, self.settings.scst.samples)
 
         def reward(batch: Batch) -> object:
             rewards = engine.tools.rewards
@@ -246,7 +245,7 @@ def work_of(settings: Settings, inputs: Inputs) -> float:
     A forward and a backward pass, three times the forward pass; sampling needs one more.
     """
     model, store, scst = inputs.model, inputs.store, settings.stage == "scst"
-    assert isinstance(model, Captioner)
+    assert isinstance(model, TransformerCaptioner)
     captions = settings.scst.samples if scst else settings.data.captions
     once = flops(model.config, store.dim, model.words, len(store[0]), captions, model.causal)
     return (4.0 if scst else 3.0) * once
@@ -289,7 +288,7 @@ def main() -> None:
     data = {"data.features": options.features, "data.vocabulary": options.vocabulary}
     given = [(name, str(path)) for name, path in data.items() if path]
     found: dict[str, Any] = {}
-    inputs = find_inputs(read_settings(CONFIGS / "teacher_xe.toml", given), CAPTIONERS)
+    inputs = find_inputs(read_settings(CONFIGS / "teacher_xe.toml", given))
     for name in options.stages:
         settings = read_settings(CONFIGS / f"teacher_{name}.toml", given)
         for batch in [settings.run.batch, *options.batches]:

@@ -99,11 +99,11 @@ def test_the_captioner_of_the_guide_can_be_built() -> None:
     code = next(code for language, code in TRAIN_BLOCKS if language == "python")
     names: dict[str, Any] = {}
     exec(code, names)
-    family = names["captioners"]["mean"]
-    model = family.build(family.config(), 3, 9)
+    spec = names["MEAN"]
+    model = spec.build(spec.config(), 3, 9)
     features = torch.zeros(2, 4, 3)
     assert model(features).shape == (2, 1, model.length, 9)
-    assert family.caption(model, features, None, Decoding()).shape == (2, model.length)
+    assert spec.caption(model, features, None, Decoding()).shape == (2, model.length)
 
 
 def test_make_targets_named_in_the_documents_exist() -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from naic.cli.main import main
 from naic.models.folder import load_model
-from naic.models.transformer import Captioner
+from naic.models.transformer import TransformerCaptioner
 from tests.tasks.packs import NETWORK, make_model
 
 
@@ -30,7 +30,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     size = sum(path.stat().st_size for path in out.iterdir())
     assert f"size:     {size:,} bytes in all" in lines[5]
     model = load_model(out).model
-    assert isinstance(model, Captioner)
+    assert isinstance(model, TransformerCaptioner)
     assert model.config.backbone == NETWORK
 
 

@@ -7,14 +7,16 @@ import torch
 from torch import Tensor
 
 from naic.decode.policy import NEVER
-from naic.models.transformer import Captioner
+from naic.models.transformer import TransformerCaptioner
 from naic.text.vocabulary import PAD, PERIOD
 
 Sentence = tuple[int, ...]
 
 
 @torch.no_grad()
-def log_probs_after(model: Captioner, image: Tensor, said: Sentence) -> list[dict[int, float]]:
+def log_probs_after(
+    model: TransformerCaptioner, image: Tensor, said: Sentence
+) -> list[dict[int, float]]:
     """For every place up to the one after `said`: the words that may stand there."""
     row = [*said, *[0] * (model.length - len(said))]
     logits = model(image[None], None, torch.tensor([[row]]))[0, 0].tolist()
@@ -32,7 +34,10 @@ def ended(sentence: Sentence) -> bool:
     return bool(sentence) and sentence[-1] == PERIOD
 
 
-def naive_greedy(model: Captioner, image: Tensor) -> list[int]:
+def naive_greedy(
+    model: TransformerCaptioner,
+    image: Tensor,
+) -> list[int]:
     sentence: Sentence = ()
     while len(sentence) < model.length and not ended(sentence):
         choices = log_probs_after(model, image, sentence)[-1]
@@ -40,7 +45,9 @@ def naive_greedy(model: Captioner, image: Tensor) -> list[int]:
     return padded(sentence, model.length)
 
 
-def naive_beam(model: Captioner, image: Tensor, width: int) -> list[tuple[Sentence, float]]:
+def naive_beam(
+    model: TransformerCaptioner, image: Tensor, width: int
+) -> list[tuple[Sentence, float]]:
     beams: list[tuple[Sentence, float]] = [((), 0.0)]
     for _ in range(model.length):
         candidates = []
@@ -61,7 +68,11 @@ def sentences(words: int, length: int) -> list[Sentence]:
     return [*short, *product(plain, repeat=length)]
 
 
-def score(model: Captioner, image: Tensor, sentence: Sentence) -> float:
+def score(
+    model: TransformerCaptioner,
+    image: Tensor,
+    sentence: Sentence,
+) -> float:
     places = log_probs_after(model, image, sentence)
     return sum(place[word] for place, word in zip(places, sentence, strict=False))
 

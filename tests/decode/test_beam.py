@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 from torch.testing import assert_close
 
 from naic.decode.beam import beam_search
-from naic.decode.greedy import greedy
-from naic.decode.policy import NEVER, log_policy
-from naic.decode.said import spoken
+from naic.decode.policy import NEVER, log_policy, spoken
+from naic.decode.stepwise import greedy
 from naic.errors import ConfigError
 from naic.text.vocabulary import PAD, PERIOD
 from tests.decode.naive import naive_beam, padded, score, sentences

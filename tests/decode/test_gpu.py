@@ -9,47 +9,54 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.testing import assert_close
 
 from naic.decode.beam import beam_search
-from naic.decode.greedy import greedy
 from naic.decode.parallel import parallel
-from naic.decode.sample import sample
+from naic.decode.stepwise import greedy, sample
 from naic.models.config import TransformerConfig
-from naic.models.transformer import Captioner
+from naic.models.transformer import TransformerCaptioner
 from naic.text.vocabulary import BOS
 
 pytestmark = pytest.mark.gpu
 
-Decode = Callable[[Captioner, Tensor, Tensor | None], tuple[Tensor, Tensor]]
+Decode = Callable[[TransformerCaptioner, Tensor, Tensor | None], tuple[Tensor, Tensor]]
 FEATURES, WORDS, REGIONS = 24, 100, 9
 
 
-def _greedy(model: Captioner, features: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
+def _greedy(
+    model: TransformerCaptioner, features: Tensor, mask: Tensor | None
+) -> tuple[Tensor, Tensor]:
     said = greedy(model, model.encode(features, mask))
     return said.words, said.log_probs
 
 
-def _beam(model: Captioner, features: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
+def _beam(
+    model: TransformerCaptioner, features: Tensor, mask: Tensor | None
+) -> tuple[Tensor, Tensor]:
     found = beam_search(model, model.encode(features, mask), 3, keep=2)
     return found.words, found.scores
 
 
-def _sample(model: Captioner, features: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
+def _sample(
+    model: TransformerCaptioner, features: Tensor, mask: Tensor | None
+) -> tuple[Tensor, Tensor]:
     said = sample(model, model.encode(features, mask), 5, temperature=1.5, top_k=50, top_p=0.9)
     return said.words, said.log_probs
 
 
-def _parallel(model: Captioner, features: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
-    said = parallel(model, features, mask, 4)
-    assert said.alternatives is not None
-    return said.alternatives, said.log_probs
+def _parallel(
+    model: TransformerCaptioner, features: Tensor, mask: Tensor | None
+) -> tuple[Tensor, Tensor]:
+    return parallel(model(features, mask)[:, 0], 4)
 
 
 DECODERS = [_greedy, _beam, _sample, _parallel]
 
 
-def medium(decode: Decode, dropout: float = 0.0) -> Captioner:
+def medium(decode: Decode, dropout: float = 0.0) -> TransformerCaptioner:
     torch.manual_seed(0)
     config = TransformerConfig(128, 4, 2, 2, 256, dropout)
-    model = Captioner(config, FEATURES, WORDS, causal=decode is not _parallel).cuda().eval()
+    model = (
+        TransformerCaptioner(config, FEATURES, WORDS, causal=decode is not _parallel).cuda().eval()
+    )
     with torch.no_grad():
         model.decoder.output.weight.mul_(3)  # sure of its words: kernels may round differently
     return model

@@ -2,57 +2,54 @@
 
 import pytest
 import torch
+from torch import Tensor
 from torch.testing import assert_close
 
 from naic.decode.parallel import MOST_OF_A_PIECE, PIECE, by_pieces, likeliest, parallel
 from naic.decode.policy import NEVER, log_policy
 from naic.errors import ConfigError
+from naic.models.transformer import TransformerCaptioner
 from naic.text.vocabulary import PERIOD
 from tests.models.small import images, small
 
 
+def logits_of(model: TransformerCaptioner, features: Tensor, mask: Tensor | None = None) -> Tensor:
+    with torch.no_grad():
+        logits: Tensor = model(features, mask)[:, 0]
+        return logits
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_every_agent_says_its_likeliest_word(seed: int) -> None:
-    model = small(causal=False, seed=seed)
-    features = images(3, seed=seed)
     mask = torch.arange(4) < torch.tensor([4, 2, 3])[:, None]
-    said = parallel(model, features, mask)
-    with torch.no_grad():
-        log_probs = log_policy(model(features, mask))[:, 0]
-    assert torch.equal(said.words, log_probs.argmax(-1))
-    assert torch.equal(said.log_probs, log_probs.amax(-1))
-    assert said.alternatives is None
-    assert said.alternative_log_probs is None
-    assert not said.log_probs.requires_grad
+    logits = logits_of(small(causal=False, seed=seed), images(3, seed=seed), mask)
+    words, sure = parallel(logits.requires_grad_())
+    log_probs = log_policy(logits)
+    assert torch.equal(words, log_probs.argmax(-1, keepdim=True))
+    assert torch.equal(sure, log_probs.amax(-1, keepdim=True))
+    assert not sure.requires_grad
 
 
 def test_alternatives_best_first() -> None:
-    model = small(causal=False)
-    features = images(3)
-    plain, said = parallel(model, features, None), parallel(model, features, None, 9)
-    assert said.alternatives is not None
-    assert said.alternative_log_probs is not None
-    assert said.alternatives.shape == (3, 6, 9)
-    assert torch.equal(said.words, plain.words)
-    assert torch.equal(said.alternatives[..., 0], said.words)
-    assert torch.equal(said.alternative_log_probs[..., 0], said.log_probs)
-    assert bool((said.alternative_log_probs.diff(dim=-1) <= 0).all())
+    logits = logits_of(small(causal=False), images(3))
+    (plain, sure), (words, log_probs) = parallel(logits), parallel(logits, 9)
+    assert words.shape == log_probs.shape == (3, 6, 9)
+    assert torch.equal(words[..., :1], plain)
+    assert torch.equal(log_probs[..., :1], sure)
+    assert bool((log_probs.diff(dim=-1) <= 0).all())
     allowed = [word for word in range(12) if word not in NEVER]
-    assert said.alternatives.sort(-1).values.tolist() == [[allowed] * 6] * 3
-    with torch.no_grad():
-        log_probs = log_policy(model(features))[:, 0]
-    assert_close(said.alternative_log_probs, log_probs.gather(-1, said.alternatives))
+    assert words.sort(-1).values.tolist() == [[allowed] * 6] * 3
+    assert_close(log_probs, log_policy(logits).gather(-1, words))
 
 
 def test_special_words_are_never_said() -> None:
     model = small(causal=False)
     with torch.no_grad():
         model.decoder.output.bias[list(NEVER)] += 100
-    said = parallel(model, images(4), None, 9)
-    assert said.alternatives is not None
-    for words in (said.words, said.alternatives):
+    for count in (1, 9):
+        words, log_probs = parallel(logits_of(model, images(4)), count)
         assert not bool(torch.isin(words, torch.tensor(NEVER)).any())
-    assert bool(said.log_probs.isfinite().all())
+        assert bool(log_probs[..., 0].isfinite().all())
 
 
 def test_words_after_the_period_are_kept() -> None:
@@ -62,21 +59,16 @@ def test_words_after_the_period_are_kept() -> None:
         model = small(causal=False, seed=seed)
         with torch.no_grad():
             model.decoder.output.bias[PERIOD] += 3
-        words = parallel(model, images(20), None).words
+        words = parallel(logits_of(model, images(20)))[0][..., 0]
         after.append(words[:, 1:][words[:, :-1] == PERIOD])
     assert bool((torch.cat(after) != PERIOD).any())
     assert not bool(torch.isin(torch.cat(after), torch.tensor(NEVER)).any())
 
 
-@pytest.mark.parametrize("alternatives", [-1, 10])
-def test_more_alternatives_than_words(alternatives: int) -> None:
-    with pytest.raises(ConfigError, match="Give a number from 0 to 9"):
-        parallel(small(causal=False), images(1), None, alternatives)
-
-
-def test_a_causal_captioner_is_refused() -> None:
-    with pytest.raises(ConfigError, match="word by word"):
-        parallel(small(causal=True), images(1), None)
+@pytest.mark.parametrize("choices", [0, 10])
+def test_more_choices_than_words(choices: int) -> None:
+    with pytest.raises(ConfigError, match="Give a number from 1 to 9"):
+        parallel(logits_of(small(causal=False), images(1)), choices)
 
 
 @pytest.mark.parametrize("words", [2 * PIECE, 2 * PIECE + 1, 1000])

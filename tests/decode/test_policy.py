@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from torch.testing import assert_close
 
 from naic.decode.decoding import Decoding
-from naic.decode.policy import NEVER, log_policy
-from naic.decode.said import spoken
+from naic.decode.policy import NEVER, log_policy, spoken
 from naic.errors import ConfigError
 from naic.text.vocabulary import BOS, PAD, PERIOD, UNK
 

@@ -8,12 +8,10 @@ import torch
 from torch import Tensor
 from torch.testing import assert_close
 
-from naic.decode.greedy import greedy
-from naic.decode.policy import NEVER, log_policy
-from naic.decode.said import spoken
-from naic.decode.sample import choose, sample, sharpen
+from naic.decode.policy import NEVER, choose, log_policy, spoken
+from naic.decode.stepwise import greedy, sample, sharpen
 from naic.errors import ConfigError
-from naic.models.transformer import Captioner
+from naic.models.transformer import TransformerCaptioner
 from naic.text.vocabulary import PAD, PERIOD
 from tests.decode.naive import padded, score, sentences
 from tests.models.small import images, small
@@ -55,7 +53,9 @@ def test_sentences_come_as_often_as_they_should() -> None:
     assert chi_square(counts[large], expected[large]) < 22.5
 
 
-def recomputed(model: Captioner, features: Tensor, words: Tensor, **cut: float) -> Tensor:
+def recomputed(
+    model: TransformerCaptioner, features: Tensor, words: Tensor, **cut: float
+) -> Tensor:
     with torch.no_grad():
         log_probs = sharpen(model(features, None, words), **cut)  # type: ignore[arg-type]
     own = spoken(words)

@@ -5,13 +5,13 @@ import math
 import torch
 from torch import Tensor
 
-from naic.models.transformer import Captioner
+from naic.models.transformer import TransformerCaptioner
 from naic.text.vocabulary import BOS
 
 Weights = dict[str, Tensor]
 
 
-def reference(model: Captioner, features: Tensor, words: list[int] | None) -> Tensor:
+def reference(model: TransformerCaptioner, features: Tensor, words: list[int] | None) -> Tensor:
     """(N, V) logits for one image (R, F); `words` are None for a parallel captioner."""
     w, config = model.state_dict(), model.config
     x = norm(apply(features, w, "encoder.project").clamp(min=0), w, "encoder.project_norm")

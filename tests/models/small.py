@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from naic.models.config import TransformerConfig
-from naic.models.transformer import Captioner
+from naic.models.transformer import TransformerCaptioner
 
 FEATURES = 5
 
@@ -16,7 +16,7 @@ def small(
     words: int = 12,
     length: int = 6,
     dtype: torch.dtype = torch.float64,
-) -> Captioner:
+) -> TransformerCaptioner:
     """A random captioner without dropout; its scores are spread out, so that words differ."""
     torch.manual_seed(seed)
     config = TransformerConfig(
@@ -28,7 +28,7 @@ def small(
         dropout=0.0,
         length=length,
     )
-    model = Captioner(config, FEATURES, words, causal=causal).to(dtype).eval()
+    model = TransformerCaptioner(config, FEATURES, words, causal=causal).to(dtype).eval()
     with torch.no_grad():
         for parameter in model.parameters():  # biases and norms too: none may be forgotten
             parameter.add_(0.2 * torch.randn_like(parameter))

@@ -1,18 +1,17 @@
-"""Each family builds its captioner and lets it speak as asked."""
+"""Each line of the table builds its captioner and lets it speak as asked."""
 
 import pytest
 import torch
 
 from naic.decode.beam import beam_search
 from naic.decode.decoding import Decoding
-from naic.decode.greedy import greedy
 from naic.decode.parallel import parallel
-from naic.decode.policy import NEVER, log_policy
-from naic.decode.said import spoken
+from naic.decode.policy import NEVER, log_policy, spoken
+from naic.decode.stepwise import greedy
 from naic.errors import ConfigError
-from naic.models.captioners import CAPTIONERS
+from naic.models.captioners import CAPTIONERS, captioner_spec
 from naic.models.config import TransformerConfig
-from naic.models.transformer import Captioner
+from naic.models.transformer import TransformerCaptioner
 from tests.models.small import FEATURES, images, small
 
 MASK = torch.arange(4) < torch.tensor([4, 2, 3])[:, None]
@@ -20,13 +19,18 @@ MASK = torch.arange(4) < torch.tensor([4, 2, 3])[:, None]
 
 @pytest.mark.parametrize(("name", "causal"), [("causal", True), ("parallel", False)])
 def test_builds_what_its_name_says(name: str, causal: bool) -> None:
-    family = CAPTIONERS[name]
-    assert family.config is TransformerConfig
+    spec = CAPTIONERS[name]
+    assert spec.config is TransformerConfig
     config = TransformerConfig(16, 2, 1, 1, 24, length=7)
-    model = family.build(config, FEATURES, 11)
-    assert isinstance(model, Captioner)
+    model = spec.build(config, FEATURES, 11)
+    assert isinstance(model, TransformerCaptioner)
     assert (model.causal, model.config, model.length, model.words) == (causal, config, 7, 11)
     assert model.encoder.project.in_features == FEATURES
+
+
+def test_a_captioner_that_is_not_there() -> None:
+    with pytest.raises(ConfigError, match=r"no captioner 'rnn'.*There are: causal, parallel"):
+        captioner_spec("rnn")
 
 
 def test_causal_captions() -> None:
@@ -41,7 +45,7 @@ def test_causal_captions() -> None:
 def test_parallel_captions() -> None:
     model, features = small(causal=False), images(3)
     caption = CAPTIONERS["parallel"].caption
-    expected = parallel(model, features, MASK).words
+    expected = parallel(model(features, MASK)[:, 0])[0][..., 0]
     assert torch.equal(caption(model, features, MASK, Decoding()), expected)
     with pytest.raises(ConfigError, match=r"cannot follow 3 sentences.*Give beam = 1"):
         caption(model, features, MASK, Decoding(beam=3))

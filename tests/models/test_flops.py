@@ -7,14 +7,14 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from naic.models.config import TransformerConfig
 from naic.models.flops import flops
-from naic.models.transformer import Captioner
+from naic.models.transformer import TransformerCaptioner
 
 
 @pytest.mark.parametrize("causal", [True, False])
 @pytest.mark.parametrize("captions", [1, 5])
 def test_as_counted(causal: bool, captions: int) -> None:
     config = TransformerConfig(16, 2, encoder_layers=3, decoder_layers=2, hidden=24, length=6)
-    model = Captioner(config, 10, 13, causal=causal).eval()
+    model = TransformerCaptioner(config, 10, 13, causal=causal).eval()
     words = torch.zeros(4, captions, 6, dtype=torch.int64)
     # The counter does not know the CPU's own attention kernel; it does know plain products.
     counter = FlopCounterMode(display=False)

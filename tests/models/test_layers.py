@@ -9,7 +9,7 @@ from torch import nn
 from naic.errors import ConfigError
 from naic.models.config import TransformerConfig
 from naic.models.layers import FEW, FeedForward, aligned, aligned_linear, fewer_kernels, grid_codes
-from naic.models.transformer import Captioner
+from naic.models.transformer import TransformerCaptioner
 
 
 def test_a_cells_code_is_its_row_and_its_column() -> None:
@@ -30,7 +30,7 @@ def test_only_a_grid_has_codes() -> None:
 def test_the_order_of_regions_matters_to_a_grid_alone(grid: bool) -> None:
     config = TransformerConfig(16, 2, 1, 1, 32, 0.0, 4, grid)
     torch.manual_seed(0)
-    model = Captioner(config, 6, 9, causal=False).double().eval()
+    model = TransformerCaptioner(config, 6, 9, causal=False).double().eval()
     features = torch.randn(2, 9, 6, dtype=torch.float64)
     same = torch.allclose(model(features), model(features.flip(1)), atol=1e-9)
     assert same == (not grid)
@@ -55,7 +55,7 @@ def test_a_grid_in_half_precision() -> None:
     """Codes in float32 would make everything after them float32, which no half layer takes."""
     config = TransformerConfig(16, 2, 1, 1, 32, 0.0, 4, grid=True)
     torch.manual_seed(0)
-    model = Captioner(config, 6, 9, causal=False).cuda().eval()
+    model = TransformerCaptioner(config, 6, 9, causal=False).cuda().eval()
     features = torch.randn(2, 9, 6, device="cuda")
     expected = model(features)
     found = model.bfloat16()(features)

@@ -8,7 +8,7 @@ import torch
 from naic.errors import ConfigError
 from naic.models.config import TransformerConfig
 from naic.models.encoder import Encoder, some_regions
-from naic.models.transformer import Captioner
+from naic.models.transformer import TransformerCaptioner
 
 CONFIG = TransformerConfig(
     width=16, heads=2, encoder_layers=1, decoder_layers=1, hidden=32, dropout=0.0, length=4
@@ -34,8 +34,8 @@ def test_at_least_one_is_kept(share: float, count: int) -> None:
 
 def test_all_are_seen_once_training_is_over() -> None:
     torch.manual_seed(0)
-    model = Captioner(replace(CONFIG, seen=0.5), 5, 20, causal=False)
-    whole = Captioner(CONFIG, 5, 20, causal=False)
+    model = TransformerCaptioner(replace(CONFIG, seen=0.5), 5, 20, causal=False)
+    whole = TransformerCaptioner(CONFIG, 5, 20, causal=False)
     whole.load_state_dict(model.state_dict())
     features = torch.randn(3, 8, 5)
     assert not torch.equal(model(features), model(features))
@@ -58,6 +58,6 @@ def test_a_share_that_cannot_be_is_refused() -> None:
     for share in (0.0, 1.5):
         with pytest.raises(ConfigError, match=r"model\.seen"):
             replace(CONFIG, seen=share)
-    model = Captioner(replace(CONFIG, seen=0.5), 5, 20, causal=False)
+    model = TransformerCaptioner(replace(CONFIG, seen=0.5), 5, 20, causal=False)
     with pytest.raises(ConfigError, match="different numbers of regions"):
         model(torch.zeros(1, 4, 5), torch.ones(1, 4, dtype=torch.bool))

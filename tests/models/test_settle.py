@@ -1,14 +1,11 @@
 """A settled model says what it said before."""
 
-from dataclasses import replace
-
 import pytest
 import torch
 from torch.testing import assert_close
 
 from naic.models.config import TransformerConfig
-from naic.models.transformer import Captioner
-from naic.models.with_backbone import PATCH, SeeingCaptioner
+from naic.models.transformer import TransformerCaptioner
 from tests.models.small import FEATURES, images, small
 
 GRID = TransformerConfig(
@@ -54,7 +51,7 @@ def test_a_causal_model_says_the_same() -> None:
 @pytest.mark.parametrize("regions", [4, 9])
 def test_the_codes_of_a_grid_are_kept(regions: int) -> None:
     torch.manual_seed(0)
-    model = Captioner(GRID, FEATURES, 9, causal=False).eval()
+    model = TransformerCaptioner(GRID, FEATURES, 9, causal=False).eval()
     features = images(2, regions=regions, dtype=torch.float32)
     with torch.no_grad():
         before = model(features)
@@ -69,12 +66,3 @@ def test_nothing_of_it_is_saved() -> None:
     names = set(model.state_dict())
     model.settle(4)
     assert set(model.state_dict()) == names
-
-
-def test_the_regions_of_images() -> None:
-    config = replace(GRID, backbone="efficientnet-lite0")
-    model = SeeingCaptioner(config, PATCH, 9, causal=False)
-    assert model.regions(torch.zeros(1, 64, 64, 3)) == 4
-    assert model.regions(torch.zeros(1, 70, 64, 3)) == 6  # 32 pixels and less make a row
-    assert model.regions(torch.zeros(1, 16, PATCH)) == 16
-    assert Captioner(GRID, FEATURES, 9, causal=False).regions(images(2, regions=9)) == 9

@@ -11,13 +11,15 @@ from torch import Tensor, fx
 from torch.testing import assert_close
 
 from naic.errors import ConfigError
-from naic.models.transformer import Captioner
+from naic.models.transformer import TransformerCaptioner
 from naic.text.vocabulary import BOS
 from tests.models.small import images, small
 
 
 @torch.no_grad()
-def stepwise(model: Captioner, features: Tensor, mask: Tensor | None, words: Tensor) -> Tensor:
+def stepwise(
+    model: TransformerCaptioner, features: Tensor, mask: Tensor | None, words: Tensor
+) -> Tensor:
     """(B, W, N, V) logits of the sentences, one step at a time."""
     memory = model.encode(features, mask)
     cache = model.empty_cache(memory, words.shape[1])

@@ -12,13 +12,13 @@ from torch.testing import assert_close
 
 from naic.models.config import TransformerConfig
 from naic.models.layers import additive, linear, sinusoids
-from naic.models.transformer import Captioner
+from naic.models.transformer import TransformerCaptioner
 from naic.text.vocabulary import BOS, PAD
 from tests.models.reference import reference
 from tests.models.small import FEATURES, images, small
 
 
-def captions(batch: int, count: int, model: Captioner, seed: int = 2) -> Tensor:
+def captions(batch: int, count: int, model: TransformerCaptioner, seed: int = 2) -> Tensor:
     generator = torch.Generator().manual_seed(seed)
     return torch.randint(model.words, (batch, count, model.length), generator=generator)
 
@@ -64,7 +64,7 @@ def test_autocast_on_a_cpu() -> None:
     code = """
 import torch
 from naic.decode.beam import beam_search
-from naic.decode.greedy import greedy
+from naic.decode.stepwise import greedy
 from tests.models.reference import reference
 from tests.models.small import images, small
 model = small(causal=True, dtype=torch.float32)
@@ -199,7 +199,7 @@ def test_padding_after_the_period_is_harmless() -> None:
 
 def test_dropout_is_for_training() -> None:
     config = TransformerConfig(16, 2, 1, 1, 24, dropout=0.5, length=4)
-    model = Captioner(config, FEATURES, 9, causal=False).double()
+    model = TransformerCaptioner(config, FEATURES, 9, causal=False).double()
     features = images(2)
     assert not torch.equal(model(features), model(features))
     model.eval()
@@ -217,7 +217,7 @@ def test_positions_are_sines_and_cosines() -> None:
 
 def test_how_weights_start() -> None:
     torch.manual_seed(0)
-    model = Captioner(TransformerConfig(64, 4, 1, 1, 96), 40, 500, causal=True)
+    model = TransformerCaptioner(TransformerConfig(64, 4, 1, 1, 96), 40, 500, causal=True)
     for name, module in model.named_modules():
         if isinstance(module, nn.Linear):
             assert not bool(module.bias.any()), name

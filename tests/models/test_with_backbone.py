@@ -5,8 +5,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from naic.backbones.patches import Patches
-from naic.backbones.weights import backbone_digest, backbone_tensors, load_efficientnet
+from naic.backbones.inside import backbone_digest, backbone_tensors, without_backbone
+from naic.backbones.load import pretrained_backbone
+from naic.backbones.patches import PATCH, Patches
+from naic.backbones.weights import load_efficientnet
 from naic.decode.decoding import Decoding
 from naic.errors import BackboneError, CheckpointError, ConfigError
 from naic.models.captioners import CAPTIONERS
@@ -14,13 +16,7 @@ from naic.models.config import TransformerConfig
 from naic.models.folder import ModelSettings, load_model, write_model
 from naic.models.initialise import take_weights
 from naic.models.packing import PackRule, pack
-from naic.models.transformer import Captioner
-from naic.models.with_backbone import (
-    PATCH,
-    SeeingCaptioner,
-    pretrained_backbone,
-    without_backbone,
-)
+from naic.models.transformer import TransformerCaptioner
 from naic.text import Vocabulary
 
 NETWORK = "efficientnet-lite0"
@@ -30,9 +26,9 @@ CONFIG = TransformerConfig(
 WORDS = Vocabulary.build(["a red dog on grass"] * 6, more_than=5)
 
 
-def seeing(*, causal: bool = False) -> SeeingCaptioner:
+def seeing(*, causal: bool = False) -> TransformerCaptioner:
     torch.manual_seed(0)
-    model = SeeingCaptioner(CONFIG, PATCH, len(WORDS), causal=causal)
+    model = TransformerCaptioner(CONFIG, PATCH, len(WORDS), causal=causal)
     take_weights(model, pretrained_backbone(NETWORK))
     return model.eval()
 
@@ -44,9 +40,9 @@ def pixels(count: int = 2) -> Tensor:
 
 @pytest.mark.parametrize("name", ["causal", "parallel"])
 def test_it_says_what_a_captioner_says_of_the_features(name: str) -> None:
-    family = CAPTIONERS[name]
+    spec = CAPTIONERS[name]
     own = seeing(causal=name == "causal")
-    blind = family.build(replace(CONFIG, backbone=""), 1280, len(WORDS))
+    blind = spec.build(replace(CONFIG, backbone=""), 1280, len(WORDS))
     take_weights(blind, without_backbone(own.state_dict()))
     backbone, _ = load_efficientnet(NETWORK)
     with torch.inference_mode():
@@ -54,8 +50,8 @@ def test_it_says_what_a_captioner_says_of_the_features(name: str) -> None:
         words = torch.randint(4, len(WORDS), (2, 1, CONFIG.length))
         torch.testing.assert_close(own(pixels(), None, words), blind.eval()(features, None, words))
         assert torch.equal(
-            family.caption(own, pixels(), None, Decoding()),
-            family.caption(blind, features, None, Decoding()),
+            spec.caption(own, pixels(), None, Decoding()),
+            spec.caption(blind, features, None, Decoding()),
         )
 
 
@@ -66,7 +62,7 @@ def test_the_cells_of_a_store_are_as_good_as_pixels() -> None:
 
 
 def test_it_sees_something_else_each_time_while_training() -> None:
-    own = SeeingCaptioner(replace(CONFIG, dropout=0.0), PATCH, len(WORDS), causal=False)
+    own = TransformerCaptioner(replace(CONFIG, dropout=0.0), PATCH, len(WORDS), causal=False)
     own.train()
     assert not torch.equal(own(pixels()), own(pixels()))
     own.eval()
@@ -87,12 +83,13 @@ def test_a_folder_keeps_them(tmp_path: Path) -> None:
     settings = ModelSettings("parallel", PATCH, len(WORDS), "pixels", CONFIG, 64)
     write_model(tmp_path / "model", own.state_dict(), settings, WORDS, "")
     again = load_model(tmp_path / "model").model
-    assert isinstance(again, SeeingCaptioner)
+    assert isinstance(again, TransformerCaptioner)
     with torch.inference_mode():
         assert torch.equal(own(pixels()), again(pixels()))
     tuned, digest = load_efficientnet(NETWORK, tmp_path / "model")
     assert digest == backbone_digest(backbone_tensors(own.state_dict()))
     with torch.inference_mode():
+        assert own.backbone is not None
         assert torch.equal(tuned(pixels()), own.backbone(pixels()))
 
 
@@ -111,9 +108,9 @@ def test_other_backbone_and_none_are_told_apart(tmp_path: Path) -> None:
 
 def test_features_are_refused_and_so_are_unknown_backbone() -> None:
     with pytest.raises(ConfigError, match="a backbone needs pixels"):
-        SeeingCaptioner(CONFIG, 1280, len(WORDS), causal=False)
+        TransformerCaptioner(CONFIG, 1280, len(WORDS), causal=False)
     with pytest.raises(ConfigError, match="no backbone called 'resnet'"):
-        SeeingCaptioner(replace(CONFIG, backbone="resnet"), PATCH, len(WORDS), causal=False)
+        TransformerCaptioner(replace(CONFIG, backbone="resnet"), PATCH, len(WORDS), causal=False)
 
 
 def test_a_folder_with_backbone_that_are_not_known_is_refused(tmp_path: Path) -> None:
@@ -127,4 +124,5 @@ def test_a_folder_with_backbone_that_are_not_known_is_refused(tmp_path: Path) ->
 
 def test_a_model_without_backbone_is_a_plain_captioner() -> None:
     model = CAPTIONERS["parallel"].build(replace(CONFIG, backbone=""), 1280, len(WORDS))
-    assert type(model) is Captioner
+    assert isinstance(model, TransformerCaptioner)
+    assert model.backbone is None

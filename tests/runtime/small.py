@@ -6,10 +6,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from naic.backbones.patches import PATCH
 from naic.models.captioners import CAPTIONERS
 from naic.models.config import TransformerConfig
 from naic.models.folder import ModelSettings, write_model
-from naic.models.with_backbone import PATCH
 from naic.text import Vocabulary
 
 NETWORK = "efficientnet-lite0"

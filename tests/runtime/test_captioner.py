@@ -19,9 +19,7 @@ from naic.backbones.extract import extract
 from naic.data.features import FeatureStore
 from naic.data.sources import FileImage
 from naic.decode.decoding import Decoding
-from naic.decode.parallel import parallel
 from naic.decode.policy import log_policy
-from naic.decode.repeats import agreed
 from naic.errors import (
     BackboneError,
     CheckpointError,
@@ -32,8 +30,7 @@ from naic.errors import (
 )
 from naic.images import open_image, square_pixels
 from naic.metrics.habits import BAD_ENDINGS
-from naic.models.captioners import CAPTIONERS
-from naic.models.folder import load_model
+from naic.models.folder import LoadedModel, load_model
 from naic.runtime import captioner as room
 from naic.runtime import engines
 from naic.runtime.captioner import Caption, Captioner, shipped_model
@@ -87,14 +84,21 @@ def check(captions: list[Caption], words: Tensor, log_probs: Tensor, close: floa
         assert [word.confidence for word in caption.words] == pytest.approx(confidences, rel=close)
 
 
+def caption_of(loaded: LoadedModel, features: Tensor) -> tuple[Tensor, Tensor]:
+    """Words (B, N) without repeats, and how sure the model is of each."""
+    words = loaded.spec.caption(loaded.model, features, None, Decoding(repeats=False))
+    with torch.no_grad():
+        log_probs = log_policy(loaded.model(features, None, words[:, None]))[:, 0]  # (B, N, V)
+    return words, log_probs.gather(2, words[..., None])[..., 0]
+
+
 def test_a_model_with_backbone_sees_the_pixels_that_prepare_would(home: Path) -> None:
     """Bit for bit: the pixels are those that `extract` hands to a backbone."""
     images = [FileImage(path) for path in photos(home)]
     backbone = load_backbone("pixels", pixels=PIXELS, device="cpu")
     (seen,) = extract(images, backbone, batch=16)
     assert torch.equal(backbone(pixels_of(home)), seen.features)
-    model: Any = load_model(home / "seeing").model
-    words, log_probs = agreed(model, pixels_of(home), None)
+    words, log_probs = caption_of(load_model(home / "seeing"), pixels_of(home))
     captions = Captioner(home / "seeing", device="cpu").caption(photos(home))
     check(captions, words, log_probs, close=1e-6)
     assert len({caption.words for caption in captions}) == len(SIZES)  # not blind
@@ -102,8 +106,8 @@ def test_a_model_with_backbone_sees_the_pixels_that_prepare_would(home: Path) ->
 
 def test_no_word_comes_twice_in_a_row(home: Path) -> None:
     """Though the agents of this model, which learnt nothing, often name the same one."""
-    model: Any = load_model(home / "seeing").model
-    said = parallel(model, pixels_of(home), None).words.tolist()
+    model = load_model(home / "seeing")
+    said = model.spec.caption(model.model, pixels_of(home), None, Decoding()).tolist()
     assert any(has_repeat([WORDS.word(id_) for id_ in ids]) for ids in said)
     captions = Captioner(home / "seeing", device="cpu").caption(photos(home))
     assert not any(has_repeat([word.text for word in caption.words]) for caption in captions)
@@ -128,11 +132,7 @@ def test_a_model_without_backbone_says_what_it_says_of_a_store(
     prepare(options, lambda _: None)
     features, _ = FeatureStore(tmp_path).batch(range(len(SIZES)))
     held = torch.from_numpy(features)
-    model: Any = load_model(home / captioner).model
-    words = CAPTIONERS[captioner].caption(model, held, None, Decoding(repeats=False))
-    with torch.no_grad():
-        log_probs = log_policy(model(held, None, words[:, None]))[:, 0]  # (B, N, V)
-    own = log_probs.gather(2, words[..., None])[..., 0]
+    words, own = caption_of(load_model(home / captioner), held)
     captions = Captioner(home / captioner, device="cpu").caption(photos(home))
     check(captions, words, own, close=1e-5)
 
@@ -269,7 +269,7 @@ def no_room_to_record(*_: object) -> None:
 def test_too_little_memory_is_told(
     home: Path, monkeypatch: pytest.MonkeyPatch, fails: Callable[..., None]
 ) -> None:
-    monkeypatch.setattr(engines, "parallel", fails)
+    monkeypatch.setattr(engines.Whole, "forward", fails)
     with pytest.raises(ConfigError) as caught:
         Captioner(home / "seeing", device="cpu").caption(photos(home))
     assert caught.value.what == "--batch"
@@ -284,7 +284,7 @@ def test_another_error_of_torch_is_not_taken_for_that(
     def broken(*_: object) -> None:
         raise RuntimeError("shapes do not match")
 
-    monkeypatch.setattr(engines, "parallel", broken)
+    monkeypatch.setattr(engines.Whole, "forward", broken)
     with pytest.raises(RuntimeError, match="shapes do not match"):
         Captioner(home / "seeing", device="cpu").caption(photos(home))
 

@@ -11,11 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from naic.decode.greedy import greedy
+from naic.backbones.patches import PATCH
 from naic.decode.parallel import parallel
+from naic.decode.stepwise import greedy
 from naic.errors import ConfigError
 from naic.models.config import TransformerConfig
-from naic.models.with_backbone import PATCH, SeeingCaptioner
+from naic.models.transformer import PARALLEL, TransformerCaptioner
 from naic.runtime.captioner import Captioner
 from naic.runtime.engines import (
     TOP,
@@ -57,13 +58,12 @@ def same(one: Said, other: Said) -> None:
 def test_an_engine_says_what_the_model_says(models: Path) -> None:
     loaded = load_whole(models / "seeing")
     with torch.inference_mode():
-        expected = parallel(loaded.whole.model, some_pixels(3), None, TOP)
+        expected, _ = parallel(loaded.whole.model(some_pixels(3))[:, 0], TOP)
     said = EagerEngine(loaded.whole, PIXELS, CPU, "float32")(some_pixels(3))
-    assert expected.alternatives is not None
     assert said.words.dtype == np.int64
     assert said.log_probs.dtype == np.float32
     assert said.words.shape == said.log_probs.shape == (3, LENGTH, TOP)
-    assert np.array_equal(said.words, expected.alternatives.numpy())
+    assert np.array_equal(said.words, expected.numpy())
     assert np.all(np.diff(said.log_probs, axis=2) <= 0)  # best first
 
 
@@ -71,6 +71,7 @@ def test_a_causal_engine_says_one_word_in_each_place(models: Path) -> None:
     loaded = load_whole(models / "causal")
     with torch.inference_mode():
         model = loaded.whole.model
+        assert isinstance(model, TransformerCaptioner)
         expected = greedy(model, model.encode(some_pixels(2)))
     said = EagerEngine(loaded.whole, PIXELS, CPU, "float32")(some_pixels(2))
     assert said.words.shape == (2, LENGTH, 1)
@@ -201,10 +202,10 @@ def test_the_kernels_of_our_own_are_used_in_graphs_of_few_images(
     torch.manual_seed(0)
     sizes = {"width": 512, "heads": 8, "encoder_layers": 1, "decoder_layers": 2, "hidden": 2048}
     config = TransformerConfig(**sizes, length=16, grid=True, dropout=0.0, backbone=NETWORK)
-    model = SeeingCaptioner(config, PATCH, 1000, causal=False).eval()
+    model = TransformerCaptioner(config, PATCH, 1000, causal=False).eval()
     with torch.no_grad():
         model.decoder.output.weight.mul_(3)  # sure of its words
-    whole = Whole(model, None)
+    whole = Whole(PARALLEL, model, None)
     exact = EagerEngine(copy.deepcopy(whole), PIXELS, torch.device("cuda"), "float32")
     calls: list[int] = []
     real = fused.linear

@@ -151,7 +151,7 @@ class Strange(nn.Module):
 
 
 def with_backbone(loaded: LoadedWhole, backbone: nn.Module) -> LoadedWhole:
-    return loaded._replace(whole=Whole(loaded.whole.model, backbone))
+    return loaded._replace(whole=Whole(loaded.whole.spec, loaded.whole.model, backbone))
 
 
 def test_what_is_no_graph_is_refused(tmp_path: Path) -> None:

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import torch
 
+from naic.backbones.patches import PATCH
 from naic.models.captioners import CAPTIONERS
 from naic.models.config import TransformerConfig
 from naic.models.folder import ModelSettings, write_model
-from naic.models.with_backbone import PATCH
 from naic.text.vocabulary import SPECIAL, Vocabulary
 
 NETWORK = "efficientnet-lite0"

@@ -20,7 +20,7 @@ from naic.data.storewriter import ShardRows, StoreWriter
 from naic.errors import NaicError
 from naic.learn.cider.references import References
 from naic.learn.cider.rewards import Rewards, make_rewards
-from naic.models.captioners import CAPTIONERS, Family
+from naic.models.captioners import CAPTIONERS
 from naic.text import Vocabulary
 from naic.train import stages
 from naic.train.batches import Feed
@@ -191,10 +191,10 @@ def make_tools(
 ) -> Tools:
     """What the stages need; the same settings give the same weights."""
     vocabulary = make_vocabulary(store)
-    family: Family = CAPTIONERS[settings.captioner]
-    config = structure(settings.model, family.config, "model")
+    spec = CAPTIONERS[settings.captioner]
+    config = structure(settings.model, spec.config, "model")
     torch.manual_seed(settings.seed)
-    model = family.build(config, store.dim, len(vocabulary)).to(device, dtype)
+    model = spec.build(config, store.dim, len(vocabulary)).to(device, dtype)
     rewards: Rewards | None = None
     if settings.stage in ("scst", "cmal"):
         captions: Sequence[Sequence[str]] = [record.captions for record in store.records]
@@ -202,7 +202,7 @@ def make_tools(
         compiled = settings.engine.compile
         rewards = make_rewards(references, device, form="torch", compiled=compiled)
     speed = prepare_speed(model, settings.engine)
-    return stages.make_tools(settings, family, model, vocabulary, rewards, speed)
+    return stages.make_tools(settings, spec, model, vocabulary, rewards, speed)
 
 
 def make_feed(settings: Settings, store: FeatureStore, device: str = "cpu") -> Feed:

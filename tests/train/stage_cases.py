@@ -99,13 +99,13 @@ def make_tools(
     if not stage.endswith("_xe"):
         tables["start"] = "s"
     settings = make_settings(Path("store"), Path("out"), stage, **tables)
-    family = CAPTIONERS[CAPTIONER_OF[stage]]
-    return stages.make_tools(settings, family, model, WORDS, rewards)
+    spec = CAPTIONERS[CAPTIONER_OF[stage]]
+    return stages.make_tools(settings, spec, model, WORDS, rewards)
 
 
 def saying(tools: Tools, words: Tensor) -> Tools:
     """Tools whose samples are these (B, S, N)."""
-    return replace(tools, family=replace(tools.family, sample=lambda *_: words))
+    return replace(tools, spec=replace(tools.spec, sample=lambda *_: words))
 
 
 def gradients(loss: Tensor, model: nn.Module) -> list[Tensor]:

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from naic.backbones import load_backbone
+from naic.backbones.load import pretrained_backbone
 from naic.backbones.patches import Patches
 from naic.config import structure
 from naic.data.features import FeatureStore
@@ -15,7 +16,6 @@ from naic.data.records import Record
 from naic.data.storewriter import ShardRows, StoreWriter
 from naic.errors import ConfigError
 from naic.models.folder import load_model, read_weights
-from naic.models.with_backbone import pretrained_backbone
 from naic.train.loop import train
 from naic.train.settings import Settings
 from tests.data.stores import NoImage

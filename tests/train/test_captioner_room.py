@@ -1,55 +1,22 @@
 """There is room for another captioner: one that is written here is trained, scored and kept."""
 
 import json
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 import torch
-from torch import Tensor, nn
 
-from naic.decode.decoding import Decoding
-from naic.decode.policy import log_policy
 from naic.errors import CheckpointError, ConfigError
-from naic.models.captioners import CAPTIONERS, Family
+from naic.models.captioners import CAPTIONERS
 from naic.models.folder import load_model
 from naic.tasks.evaluate.run import EvaluateOptions, evaluate
 from naic.train.config import read_settings
 from naic.train.loop import train
 from naic.train.runlog import read_metrics
+from tests.toy import Bag, BagConfig, add_bag
 from tests.train.runs import COMMAND, EPOCH, LENGTH, VALIDATION, enter, make_home, run_settings
 
 RUN = Path("run")
-
-
-# All that a captioner is:
-@dataclass(frozen=True)
-class BagConfig:
-    hidden: int = 32
-    length: int = LENGTH
-
-
-class Bag(nn.Module):
-    """Sees the mean of the regions and says each word by itself."""
-
-    def __init__(self, config: BagConfig, features: int, words: int) -> None:
-        super().__init__()
-        self.length, self.words = config.length, words
-        self.hidden = nn.Linear(features, config.hidden)
-        self.output = nn.Linear(config.hidden, config.length * words)
-
-    def forward(self, features: Tensor, mask: Tensor | None, words: Tensor | None = None) -> Tensor:
-        mean = features.to(self.hidden.weight.dtype).mean(1)
-        logits: Tensor = self.output(self.hidden(mean).relu())
-        return logits.view(-1, 1, self.length, self.words)
-
-
-def caption(model: Bag, features: Tensor, mask: Tensor | None, decoding: Decoding) -> Tensor:
-    return log_policy(model(features, mask))[:, 0].argmax(-1)
-
-
-OURS = {**CAPTIONERS, "bag": Family(BagConfig, Bag, caption)}
-# That was it.
 
 
 @pytest.fixture(scope="module")
@@ -59,6 +26,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(autouse=True)
 def here(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    add_bag(monkeypatch)
     return enter(home, tmp_path, monkeypatch)
 
 
@@ -79,8 +47,8 @@ run = {{ epochs = 12, batch = 8, log_every = 1, validate_every = 4.0 }}
 
 
 def test_a_new_captioner_is_trained_and_scored(here: Path) -> None:
-    settings = read_settings(write_config(), captioners=OURS)
-    report = train(settings, captioners=OURS, command=COMMAND)
+    settings = read_settings(write_config())
+    report = train(settings, command=COMMAND)
     losses = [float(line["loss"]) for line in read_metrics(RUN) if "loss" in line]
     assert len(losses) == 12 * EPOCH
     assert losses[-1] < 0.5 * losses[0]
@@ -100,21 +68,24 @@ def test_a_new_captioner_is_trained_and_scored(here: Path) -> None:
 
 
 def test_its_report_is_like_any_other(here: Path) -> None:
-    settings = read_settings(write_config(), captioners=OURS)
-    report = train(settings, captioners=OURS, command=COMMAND)
+    settings = read_settings(write_config())
+    report = train(settings, command=COMMAND)
     other = json.loads(Path("../teacher/report.json").read_text())
     assert report.keys() == other.keys()
     assert [row.keys() for row in report["scores"]] == [row.keys() for row in other["scores"]]
     assert (report["captioner"], other["captioner"]) == ("bag", "causal")
-    words = len(load_model(RUN / "best", OURS).vocabulary)
+    words = len(load_model(RUN / "best").vocabulary)
     assert report["parameters"] == 9 * 24 + 24 + 25 * LENGTH * words
 
 
-def test_its_model_folder_is_loaded_by_those_who_know_it(here: Path) -> None:
-    train(run_settings("student_xe", captioner="bag", model=None), captioners=OURS)
-    loaded = load_model(RUN / "best", OURS)
+def test_its_model_folder_is_loaded_by_those_who_know_it(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    train(run_settings("student_xe", captioner="bag", model=None))
+    loaded = load_model(RUN / "best")
     assert isinstance(loaded.model, Bag)
     assert loaded.settings.model == BagConfig()
+    monkeypatch.delitem(CAPTIONERS, "bag")
     with pytest.raises(CheckpointError, match="there is no captioner 'bag'"):
         load_model(RUN / "best")
     with pytest.raises(ConfigError, match="there is no captioner 'bag'"):
@@ -123,23 +94,23 @@ def test_its_model_folder_is_loaded_by_those_who_know_it(here: Path) -> None:
 
 def test_it_learns_by_reinforcement_too(here: Path) -> None:
     """CMAL asks for nothing but the forward pass."""
-    train(read_settings(write_config(), captioners=OURS), captioners=OURS)
+    train(read_settings(write_config()))
     path = write_config("cmal", 'start = "run/best"')
-    settings = read_settings(path, [("out", "rl"), ("run.epochs", "2")], OURS)
-    train(settings, captioners=OURS)
+    settings = read_settings(path, [("out", "rl"), ("run.epochs", "2")])
+    train(settings)
     lines = [line for line in read_metrics(Path("rl")) if "reward" in line]
     assert len(lines) == 2 * EPOCH
     assert all(float(line["reward"]) > 0 for line in lines)
-    assert load_model(Path("rl/best"), OURS).settings.captioner == "bag"
+    assert load_model(Path("rl/best")).settings.captioner == "bag"
 
 
 def test_it_goes_on_after_a_break(here: Path) -> None:
     chosen = run_settings("student_xe", captioner="bag", model=None, epochs=1.0)
-    train(chosen, captioners=OURS)
+    train(chosen)
     more = run_settings("student_xe", captioner="bag", model=None, epochs=2.0)
-    train(more, captioners=OURS, resume=True)
+    train(more, resume=True)
     whole = run_settings("student_xe", captioner="bag", model=None, epochs=2.0, out="whole")
-    train(whole, captioners=OURS)
-    one, two = (load_model(Path(name) / "best", OURS).model for name in ("run", "whole"))
+    train(whole)
+    one, two = (load_model(Path(name) / "best").model for name in ("run", "whole"))
     for name, value in one.state_dict().items():
         assert torch.equal(two.state_dict()[name], value)

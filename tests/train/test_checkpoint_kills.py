@@ -9,9 +9,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from naic.decode.decoding import Decoding
-from naic.models.captioners import Family
+from naic.models.captioners import CAPTIONERS
 from naic.models.config import TransformerConfig
+from naic.models.contract import CaptionerSpec
 from naic.models.folder import ModelSettings, load_model
 from naic.text.vocabulary import SPECIAL, Vocabulary
 from naic.train.checkpoint import clean, keep_best, latest, load, save
@@ -74,11 +74,13 @@ def _build(config: TransformerConfig, features: int, words: int) -> nn.Module:
     return nn.Linear(features, words)
 
 
-def _say(model: nn.Module, features: Tensor, mask: Tensor | None, decoding: Decoding) -> Tensor:
-    return torch.zeros(len(features), 4, dtype=torch.int64)
+def _propose(*_: object) -> tuple[Tensor, Tensor]:
+    raise AssertionError
 
 
-DOT = {"dot": Family(TransformerConfig, _build, _say)}
+@pytest.fixture(autouse=True)
+def _dot(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(CAPTIONERS, "dot", CaptionerSpec(TransformerConfig, _build, _propose))
 
 
 def best(run: Path, step: int, value: float) -> Path:
@@ -89,7 +91,7 @@ def best(run: Path, step: int, value: float) -> Path:
 
 def value_of(run: Path) -> float:
     """The weights that `best` leads to, which must be a whole model."""
-    model = load_model(run / "best", DOT).model
+    model = load_model(run / "best").model
     return float(model.state_dict()["weight"][0, 0])
 
 

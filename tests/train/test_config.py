@@ -12,8 +12,9 @@ from torch import nn
 
 from naic.config import read_toml, structure
 from naic.errors import ConfigError
-from naic.models.captioners import CAPTIONERS, Family
+from naic.models.captioners import CAPTIONERS
 from naic.models.config import TransformerConfig
+from naic.models.contract import CaptionerSpec
 from naic.train.config import check, model_config, read_settings, settings_toml
 from naic.train.settings import Settings
 from tests.train.runs import CAPTIONER_OF, make_settings
@@ -235,7 +236,7 @@ def test_overrides_may_bring_all_that_the_file_lacks(tmp_path: Path) -> None:
     assert read(tmp_path, "", *given, ("data.features", "f")) == read(tmp_path)
 
 
-def test_a_captioner_of_the_callers_own(tmp_path: Path) -> None:
+def test_a_captioner_of_the_callers_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     @dataclass(frozen=True)
     class Size:
         hidden: int = 3
@@ -243,14 +244,14 @@ def test_a_captioner_of_the_callers_own(tmp_path: Path) -> None:
     def build(config: Size, features: int, words: int) -> nn.Module:
         raise AssertionError
 
-    own = {**CAPTIONERS, "mine": Family(Size, build, lambda *_: pytest.fail("nobody asked"))}
+    own = CaptionerSpec(Size, build, lambda *_: pytest.fail("nobody asked"))
     path = tmp_path / "config.toml"
     text = PLAIN.replace("causal", "mine").replace("teacher_xe", "student_xe")
     path.write_text(text + "[model]\nhidden = 5\n")
-    settings = read_settings(path, captioners=own)
-    assert model_config(settings, own) == Size(5)
     with pytest.raises(ConfigError, match="there is no captioner 'mine'"):
         read_settings(path)
+    monkeypatch.setitem(CAPTIONERS, "mine", own)
+    assert model_config(read_settings(path)) == Size(5)
 
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: f"{path.parent.name}/{path.stem}")

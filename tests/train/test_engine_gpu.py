@@ -170,7 +170,7 @@ def test_validation_between_two_steps_does_not_disturb_a_graph(store: FeatureSto
     features = torch.randn(4, 2, store.dim, device="cuda")
     with looked_at.averaged(), looked_at.autocast():
         looked_at.plain.eval()
-        looked_at.tools.family.caption(looked_at.plain, features, None, Decoding(3))
+        looked_at.tools.spec.caption(looked_at.plain, features, None, Decoding(3))
     found += steps(looked_at, range(3, 6))
     assert_alike(expected, found)
 

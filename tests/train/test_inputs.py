@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-from naic.models.captioners import CAPTIONERS
 from naic.train.inputs import find_inputs
 from tests.train.runs import make_learnable_store, make_settings
 
@@ -11,9 +10,7 @@ def test_a_mirrored_twin_makes_no_word_more_frequent(tmp_path: Path) -> None:
     make_learnable_store(tmp_path / "plain")
     make_learnable_store(tmp_path / "twins", twins=True)
     one, two = (
-        find_inputs(
-            make_settings(tmp_path / name, tmp_path / "run", data={"more_than": 13}), CAPTIONERS
-        )
+        find_inputs(make_settings(tmp_path / name, tmp_path / "run", data={"more_than": 13}))
         for name in ("plain", "twins")
     )
     assert one.vocabulary == two.vocabulary

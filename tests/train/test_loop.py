@@ -127,7 +127,7 @@ def test_the_captions_are_those_of_the_best_model(here: Path, beam: int) -> None
     best = load_model(RUN / "best")
     features = torch.from_numpy(read_features(store, chosen, 2)[0])
     with torch.no_grad():
-        words = best.family.caption(best.model, features, None, Decoding(beam))
+        words = best.spec.caption(best.model, features, None, Decoding(beam))
     expected = [best.vocabulary.decode(ids) for ids in words.tolist()]
     assert [row["caption"] for row in rows] == expected
 

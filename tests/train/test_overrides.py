@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from naic.errors import ConfigError
-from naic.models.captioners import CAPTIONERS, Family
+from naic.models.captioners import CAPTIONERS
+from naic.models.contract import CaptionerSpec
 from naic.train.config import model_config, read_settings
 from naic.train.overrides import kind_of, put_over
 from naic.train.settings import Settings
@@ -69,7 +70,7 @@ def test_kinds() -> None:
         assert kind_of(name, Settings) is None
 
 
-def test_a_captioners_own_names_stay_text(tmp_path: Path) -> None:
+def test_a_captioners_own_names_stay_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also if the option that chooses the captioner comes later."""
 
     @dataclass(frozen=True)
@@ -80,12 +81,12 @@ def test_a_captioners_own_names_stay_text(tmp_path: Path) -> None:
     def nobody(*_: object) -> Any:
         raise AssertionError
 
-    own = {**CAPTIONERS, "own": Family(Own, nobody, nobody)}
+    monkeypatch.setitem(CAPTIONERS, "own", CaptionerSpec(Own, nobody, nobody))
     path = tmp_path / "config.toml"
     path.write_text(PLAIN)
     given = [("model.name", "2024"), ("model.size", "2024"), ("captioner", "own")]
-    settings = read_settings(path, [*given, ("stage", "student_xe")], own)
-    assert model_config(settings, own) == Own("2024", 2024)
+    settings = read_settings(path, [*given, ("stage", "student_xe")])
+    assert model_config(settings) == Own("2024", 2024)
 
 
 def test_a_table_that_is_none() -> None:

@@ -13,7 +13,6 @@ from naic.data.features import FeatureStore
 from naic.data.joined import JoinedStore
 from naic.data.pseudo import PseudoStore
 from naic.errors import ConfigError, DataError, StoreError
-from naic.models.captioners import CAPTIONERS
 from naic.models.folder import read_weights
 from naic.tasks.distil import DistilOptions, distil
 from naic.text import PAD, PERIOD, Vocabulary
@@ -86,7 +85,7 @@ def last_weights(out: Path) -> dict[str, list[float]]:
 
 
 def test_the_images_learnt_from_are_those_captioned(home: Path, tmp_path: Path) -> None:
-    found = find_inputs(student(home, tmp_path / "run"), CAPTIONERS)
+    found = find_inputs(student(home, tmp_path / "run"))
     assert isinstance(found.images, JoinedStore)
     assert len(found.images) == IMAGES + VALIDATION + FURTHER
     rows = found.targets.rows.tolist()
@@ -182,15 +181,15 @@ def test_words_are_the_teachers(home: Path, tmp_path: Path) -> None:
     """Without them the store's own captions would give others: `more_than` drops rare ones."""
     own = Vocabulary.load(home / "teacher" / "vocab.json")
     rare = student(home, tmp_path / "run", data={"more_than": 30})
-    assert find_inputs(rare, CAPTIONERS).vocabulary == own
+    assert find_inputs(rare).vocabulary == own
     started = student(home, tmp_path / "run", start=str(home / "teacher"), data={"more_than": 30})
-    found = find_inputs(started, CAPTIONERS)
+    found = find_inputs(started)
     assert found.vocabulary == own
     assert found.start
     more = Vocabulary((*own.words, "zebra"))
     more.save(tmp_path / "more.json")
     named = student(home, tmp_path / "run", data={"vocabulary": str(tmp_path / "more.json")})
-    assert find_inputs(named, CAPTIONERS).vocabulary == more
+    assert find_inputs(named).vocabulary == more
     Vocabulary(own.words[:8]).save(tmp_path / "fewer.json")
     fewer = student(home, tmp_path / "run", data={"vocabulary": str(tmp_path / "fewer.json")})
     assert "is not in the vocabulary of this run" in refused(DataError, fewer).why
@@ -206,7 +205,7 @@ def test_teachers_of_different_words_need_a_vocabulary(home: Path, tmp_path: Pat
     assert "teachers with different words" in refused(ConfigError, settings).why
     more.save(tmp_path / "more.json")
     data = {"pseudo": pseudo, "vocabulary": str(tmp_path / "more.json")}
-    found = find_inputs(student(home, tmp_path / "run", data=data), CAPTIONERS)
+    found = find_inputs(student(home, tmp_path / "run", data=data))
     assert np.count_nonzero(found.targets.ids == more.id("zebra")) == 1
 
 

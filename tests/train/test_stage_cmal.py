@@ -7,9 +7,7 @@ import torch
 from torch import Tensor
 from torch.testing import assert_close
 
-from naic.decode.policy import NEVER, log_policy
-from naic.decode.said import spoken
-from naic.decode.sample import choose
+from naic.decode.policy import NEVER, choose, log_policy, spoken
 from naic.learn.cider.rewards import Rewards
 from naic.text import PAD, PERIOD
 from naic.train import stages

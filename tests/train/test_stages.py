@@ -8,11 +8,10 @@ import torch
 from torch import Tensor
 from torch.testing import assert_close
 
-from naic.decode.greedy import greedy
-from naic.decode.policy import NEVER, log_policy
-from naic.decode.said import spoken
+from naic.decode.policy import NEVER, log_policy, spoken
+from naic.decode.stepwise import greedy
 from naic.learn.cider.rewards import Rewards
-from naic.models.transformer import Captioner
+from naic.models.transformer import TransformerCaptioner
 from naic.text import PAD, PERIOD
 from naic.train import stages
 from naic.train.batches import Batch
@@ -100,7 +99,7 @@ def test_what_is_no_word_counts_in_teacher_xe_but_not_in_scst() -> None:
     assert losses[1][1] == pytest.approx(losses[0][1], rel=1e-12)
 
 
-def tiny_teacher() -> tuple[Captioner, Batch, dict[tuple[int, ...], float]]:
+def tiny_teacher() -> tuple[TransformerCaptioner, Batch, dict[tuple[int, ...], float]]:
     """A teacher that knows two words, for one image, and what its sentences are worth."""
     model = small(causal=True, words=B + 1, length=3)
     batch = make_batch(1, words=torch.full((1, 1, 3), PAD), length=3)
@@ -112,14 +111,14 @@ def padded(said: tuple[int, ...]) -> list[int]:
     return [*said, *[PAD] * (3 - len(said))]
 
 
-def log_prob(model: Captioner, batch: Batch, said: tuple[int, ...]) -> Tensor:
+def log_prob(model: TransformerCaptioner, batch: Batch, said: tuple[int, ...]) -> Tensor:
     words = torch.tensor([[padded(said)]])
     log_probs = log_policy(model(batch.features, None, words))[0, 0]
     return torch.stack([log_probs[i, word] for i, word in enumerate(said)]).sum()
 
 
 def expected_reward_gradient(
-    model: Captioner, batch: Batch, worth: dict[tuple[int, ...], float]
+    model: TransformerCaptioner, batch: Batch, worth: dict[tuple[int, ...], float]
 ) -> tuple[list[Tensor], dict[tuple[int, ...], float]]:
     """Of minus the expected reward, and the chance of each sentence."""
     chances = {said: log_prob(model, batch, said).exp() for said in worth}
@@ -179,7 +178,7 @@ def test_scst_scores_its_own_samples() -> None:
     torch.manual_seed(5)
     loss, logs = STAGES["scst"](model, batch._replace(rows=torch.tensor([8, 3])), tools)
     torch.manual_seed(5)
-    sample = tools.family.sample
+    sample = tools.spec.sample
     assert sample is not None
     words = sample(model, batch.features, None, 3)
     assert torch.equal(seen[0][0], words.flatten(0, 1))

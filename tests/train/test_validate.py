@@ -9,10 +9,11 @@ from torch import Tensor, nn
 from naic.data.features import FeatureStore
 from naic.data.shapes import captions as captions_of
 from naic.data.shapes import facts, make_scene
+from naic.decode.beam import Beams
 from naic.decode.decoding import Decoding
 from naic.errors import DataError
 from naic.metrics.cider import cider
-from naic.models.captioners import Family
+from naic.models.contract import CaptionerSpec
 from naic.text import PAD, Vocabulary, tokenise
 from naic.train import validate as validate_module
 from naic.train.validate import Validator
@@ -41,23 +42,33 @@ class Parrot(nn.Module):
         self.says = says
         self.shapes: list[tuple[int, ...]] = []
         self.modes: list[bool] = []
-        self.decodings: list[Decoding] = []
+        self.widths: list[int] = []
 
-    def caption(self, features: Tensor, mask: Tensor | None, decoding: Decoding) -> Tensor:
+    def say(self, features: Tensor, mask: Tensor | None, width: int) -> Tensor:
         self.shapes.append(tuple(features.shape))
         self.modes.append(self.training or torch.is_grad_enabled())
-        self.decodings.append(decoding)
+        self.widths.append(width)
         real = torch.ones(features.shape[:2]) if mask is None else mask.float()
         total = (features.float().mean(-1) * real).sum(1) / real.sum(1)
         rows = total.round().long().tolist()
         return torch.tensor([VOCABULARY.encode(self.says(row), LENGTH) for row in rows])
 
 
-def family() -> Family:
+def parroting() -> CaptionerSpec:
     def build(config: object, features: int, words: int) -> nn.Module:
         raise AssertionError
 
-    return Family(object, build, Parrot.caption)
+    def propose(
+        model: Parrot, features: Tensor, mask: Tensor | None, choices: int
+    ) -> tuple[Tensor, Tensor]:
+        words = model.say(features, mask, 1)[..., None]
+        return words, torch.zeros(words.shape)
+
+    def beams(model: Parrot, features: Tensor, mask: Tensor | None, width: int, keep: int) -> Beams:
+        words = model.say(features, mask, width)[:, None]
+        return Beams(words, torch.zeros(len(words), 1))
+
+    return CaptionerSpec(object, build, propose, beams)
 
 
 def first_caption(row: int) -> str:
@@ -68,19 +79,19 @@ def first_caption(row: int) -> str:
 def test_every_image_gets_its_own_caption(batch: int, store: FeatureStore) -> None:
     parrot = Parrot(first_caption)
     validator = Validator(store, ROWS, VOCABULARY, batch=batch)
-    found = validator.validate(parrot, family(), Decoding(3))
+    found = validator.validate(parrot, parroting(), Decoding(3))
     assert list(found.captions) == [f"r{row}" for row in ROWS]
     for row in ROWS:
         assert tokenise(found.captions[f"r{row}"]) == tokenise(CAPTIONS[row][0])
     assert found.facts == 1.0
-    assert set(parrot.decodings) == {Decoding(3)}
+    assert set(parrot.widths) == {3}
     assert set(parrot.shapes) == {(min(batch, 7), 4, 3)}  # one shape, the last batch included
     assert len(parrot.shapes) == -(-7 // batch)
 
 
 def test_cider_is_that_of_the_public_evaluation(store: FeatureStore) -> None:
     found = Validator(store, ROWS, VOCABULARY).validate(
-        Parrot(lambda row: CAPTIONS[(row + 1) % 9][2]), family(), Decoding()
+        Parrot(lambda row: CAPTIONS[(row + 1) % 9][2]), parroting(), Decoding()
     )
     said = [" ".join(tokenise(CAPTIONS[(row + 1) % 9][2])) for row in ROWS]
     references = [[" ".join(tokenise(text)) for text in CAPTIONS[row]] for row in ROWS]
@@ -89,7 +100,7 @@ def test_cider_is_that_of_the_public_evaluation(store: FeatureStore) -> None:
         0
         < found.cider
         < Validator(store, ROWS, VOCABULARY)
-        .validate(Parrot(first_caption), family(), Decoding())
+        .validate(Parrot(first_caption), parroting(), Decoding())
         .cider
     )
 
@@ -97,7 +108,7 @@ def test_cider_is_that_of_the_public_evaluation(store: FeatureStore) -> None:
 def test_habits_and_facts_are_shares(store: FeatureStore) -> None:
     sayings = {8: "a a circle", 1: "a circle with a", 2: "the the"}
     found = Validator(store, ROWS, VOCABULARY).validate(
-        Parrot(lambda row: sayings.get(row, CAPTIONS[row][0])), family(), Decoding()
+        Parrot(lambda row: sayings.get(row, CAPTIONS[row][0])), parroting(), Decoding()
     )
     assert found.repeats == 2 / 7
     assert found.bad_endings == 2 / 7
@@ -107,7 +118,7 @@ def test_habits_and_facts_are_shares(store: FeatureStore) -> None:
 def test_without_facts_there_is_no_share_of_true_captions(tmp_path: Path) -> None:
     plain = make_store(tmp_path / "store", CAPTIONS)
     parrot = Parrot(first_caption)
-    found = Validator(plain, ROWS, VOCABULARY).validate(parrot, family(), Decoding())
+    found = Validator(plain, ROWS, VOCABULARY).validate(parrot, parroting(), Decoding())
     assert found.facts is None
 
 
@@ -115,7 +126,7 @@ def test_without_facts_there_is_no_share_of_true_captions(tmp_path: Path) -> Non
 def test_the_model_is_left_as_it_was(training: bool, store: FeatureStore) -> None:
     parrot = Parrot(first_caption).train(training)
     validator = Validator(store, ROWS, VOCABULARY)
-    validator.validate(parrot, family(), Decoding())
+    validator.validate(parrot, parroting(), Decoding())
     assert parrot.modes == [False]  # neither dropout nor gradients while it captioned
     assert parrot.training is training
 
@@ -124,7 +135,7 @@ def test_the_model_is_left_as_it_was(training: bool, store: FeatureStore) -> Non
 
     parrot.says = fail
     with pytest.raises(RuntimeError, match="out of words"):
-        validator.validate(parrot, family(), Decoding())
+        validator.validate(parrot, parroting(), Decoding())
     assert parrot.training is training
 
 
@@ -142,7 +153,7 @@ def test_references_are_tokenised_once(
     assert len(asked) == sum(len(CAPTIONS[row]) for row in ROWS)
     for _ in range(2):
         asked.clear()
-        validator.validate(Parrot(first_caption), family(), Decoding())
+        validator.validate(Parrot(first_caption), parroting(), Decoding())
         assert len(asked) == len(ROWS)  # the captions of the model
 
 
@@ -152,7 +163,7 @@ def test_processes_share_the_images_and_all_know_the_result(
 ) -> None:
     """The gathering is acted by the test: first each says its part, then each hears all."""
     expected = Validator(store, ROWS, VOCABULARY).validate(
-        Parrot(first_caption), family(), Decoding()
+        Parrot(first_caption), parroting(), Decoding()
     )
     validators = [
         Validator(store, ROWS, VOCABULARY, batch=2, rank=rank, world=world) for rank in range(world)
@@ -172,11 +183,11 @@ def test_processes_share_the_images_and_all_know_the_result(
     monkeypatch.setattr(torch.distributed, "all_gather_object", speak)
     for validator in validators:
         with pytest.raises(HeardError):
-            validator.validate(Parrot(first_caption), family(), Decoding())
+            validator.validate(Parrot(first_caption), parroting(), Decoding())
     assert [len(part) for part in parts] == [len(ROWS[rank::world]) for rank in range(world)]
     monkeypatch.setattr(torch.distributed, "all_gather_object", hear)
     for validator in validators:
-        assert validator.validate(Parrot(first_caption), family(), Decoding()) == expected
+        assert validator.validate(Parrot(first_caption), parroting(), Decoding()) == expected
 
 
 def test_images_that_cannot_be_compared_are_refused(tmp_path: Path) -> None:
@@ -191,11 +202,11 @@ def test_padding_after_the_end_is_no_word(store: FeatureStore) -> None:
     """An autoregressive result is PAD after the period, a parallel one has words there."""
 
     class Chatterer(Parrot):
-        def caption(self, features: Tensor, mask: Tensor | None, decoding: Decoding) -> Tensor:
-            words = super().caption(features, mask, decoding)
+        def say(self, features: Tensor, mask: Tensor | None, width: int) -> Tensor:
+            words = super().say(features, mask, width)
             return words.where(words != PAD, VOCABULARY.id("circle"))
 
     quiet, chatty = Parrot(first_caption), Chatterer(first_caption)
-    own = Family(object, family().build, lambda model, *rest: model.caption(*rest))
+    own = parroting()
     validator = Validator(store, ROWS, VOCABULARY)
     assert validator.validate(chatty, own, Decoding()) == validator.validate(quiet, own, Decoding())

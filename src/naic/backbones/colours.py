@@ -11,9 +11,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from naic.backbones.load import COLOURS
 from naic.errors import BackboneError
 
-SUFFIX = "+colours"
 PARTS = 4  # each cell has the mean colours of its 4x4 parts, 48 numbers: small things have some
 SPREAD = 6.0  # colours run from -3 to 3: as large as the network's features, which end at 6
 
@@ -33,7 +33,7 @@ class WithColours(nn.Module):
         side = math.isqrt(regions)
         if side * side != regions:
             why = f"its {regions} regions are no square grid, so that no cell has a colour"
-            raise BackboneError(self.name, why, f"Leave out {SUFFIX}.")
+            raise BackboneError(self.name, why, f"Leave out {COLOURS}.")
         colours = pixels.permute(0, 3, 1, 2).to(features.dtype)  # (B, 3, H, W)
         colours = F.adaptive_avg_pool2d(colours, PARTS * side)
         cells = F.pixel_unshuffle(colours, PARTS)  # (B, 48, side, side)

@@ -147,6 +147,13 @@ class EfficientNetLite(nn.Module):
         return cast(Tensor, self.classifier(self.forward(pixels).mean(dim=1)))
 
 
+def make_trainable(name: str) -> EfficientNetLite:
+    """The network as a part of a captioner: without labels, and laid out as the pixels are."""
+    network = EfficientNetLite(name, labels=False)
+    network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    return network
+
+
 def _round_channels(channels: float, divisor: int = 8) -> int:
     """The nearest multiple of 8, but never more than a tenth below what was asked."""
     rounded = max(divisor, int(channels + divisor / 2) // divisor * divisor)

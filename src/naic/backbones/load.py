@@ -1,21 +1,110 @@
-"""One way to get a backbone by name, ready to be called."""
+"""One way to get a backbone by name, ready to be called.
 
+A new backbone is a module beside this one, and one line in `BACKBONES`. The module is imported when
+the backbone is asked for.
+"""
+
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from naic.backbones.blobs import DIGEST, Blobs
-from naic.backbones.colours import SUFFIX, WithColours
 from naic.backbones.cpu import keep_freed_memory
-from naic.backbones.efficientnet import VARIANTS
-from naic.backbones.patches import DIGEST as PIXELS_DIGEST
-from naic.backbones.patches import Patches
-from naic.backbones.weights import load_efficientnet
+from naic.backbones.inside import PREFIX
 from naic.errors import BackboneError, ConfigError
 
 DEFAULT_PIXELS = 256  # gives the EfficientNets their 8x8 grid
+COLOURS = "+colours"  # after a name: each cell's features end in its colours
+TIMM = "timm:"  # before a name: a model of that collection
+
+
+class Trained(NamedTuple):
+    """A network with its weights, ready for inference.
+
+    Attributes:
+        module: uint8 (B, H, W, 3) to features (B, R, F).
+        digest: SHA-256 of the weights, or of a version: other weights make other features.
+        pixels: the side of the images that it was made for.
+    """
+
+    module: nn.Module
+    digest: str
+    pixels: int = DEFAULT_PIXELS
+
+
+class Trainable(NamedTuple):
+    """A network that can be part of a captioner and learn with it.
+
+    Attributes:
+        make: the network as it is built, its weights random.
+        dim: F, the numbers of a region.
+    """
+
+    make: Callable[[], nn.Module]
+    dim: int
+
+
+@dataclass(frozen=True, slots=True)
+class BackboneSpec:
+    """What there is to know of a backbone before it is loaded.
+
+    Attributes:
+        load: (name, weights) to the trained network. Weights are a file or folder; None: its own.
+        trainable: (name) to the network for a captioner; None: it cannot be part of one.
+        recordable: whether it is known to be fit for a CUDA graph and for float16.
+        dtype: what a store keeps its features as.
+        weightless: it has no weights, so that none can be given.
+    """
+
+    load: Callable[[str, Path | None], Trained]
+    trainable: Callable[[str], Trainable] | None = None
+    recordable: bool = False
+    dtype: str = "float16"
+    weightless: bool = False
+
+
+def _efficientnet(name: str, weights: Path | None) -> Trained:
+    from naic.backbones.weights import load_efficientnet
+
+    return Trained(*load_efficientnet(name, weights))
+
+
+def _trainable_efficientnet(name: str) -> Trainable:
+    from naic.backbones.efficientnet import GRID_CHANNELS, make_trainable
+
+    return Trainable(lambda: make_trainable(name), GRID_CHANNELS)
+
+
+def _blobs(name: str, weights: Path | None) -> Trained:
+    from naic.backbones.blobs import DIGEST, Blobs
+
+    return Trained(Blobs(), DIGEST)
+
+
+def _pixels(name: str, weights: Path | None) -> Trained:
+    from naic.backbones.patches import DIGEST, Patches
+
+    return Trained(Patches(), DIGEST)
+
+
+def _timm(name: str, weights: Path | None) -> Trained:
+    from naic.backbones.timm_models import load_timm  # timm is an extra, and slow to import
+
+    return Trained(*load_timm(name.removeprefix(TIMM), weights))
+
+
+_EFFICIENTNET = BackboneSpec(_efficientnet, _trainable_efficientnet, recordable=True)
+BACKBONES: dict[str, BackboneSpec] = {
+    "efficientnet-lite0": _EFFICIENTNET,
+    "efficientnet-lite1": _EFFICIENTNET,
+    "efficientnet-lite2": _EFFICIENTNET,
+    "blobs": BackboneSpec(_blobs, weightless=True),
+    "pixels": BackboneSpec(_pixels, dtype="uint8", weightless=True),
+}
+_TIMM = BackboneSpec(_timm)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,25 +151,14 @@ def load_backbone(
             model that has such a backbone. None takes the pretrained ones.
         device: `auto` (CUDA when there is one), `cpu`, `cuda`, `cuda:1`, ...
     """
-    module: nn.Module
-    plain = name.removesuffix(SUFFIX)
-    if plain.startswith("timm:"):
-        from naic.backbones.timm_models import load_timm  # timm is an extra, and slow to import
-
-        module, digest, own_pixels = load_timm(plain.removeprefix("timm:"), weights)
-    elif weights is not None and name in ("blobs", "pixels"):
+    spec = backbone_spec(name)
+    if weights is not None and spec.weightless:
         raise ConfigError("--weights", f"{name} has no weights", "Leave it out.")
-    elif plain in VARIANTS:
-        module, digest = load_efficientnet(plain, weights)
-        own_pixels = DEFAULT_PIXELS
-    elif name == "blobs":
-        module, digest, own_pixels = Blobs(), DIGEST, DEFAULT_PIXELS
-    elif name == "pixels":
-        module, digest, own_pixels = Patches(), PIXELS_DIGEST, DEFAULT_PIXELS
-    else:
-        known = ", ".join((*VARIANTS, "blobs", "pixels"))
-        raise BackboneError(name, "unknown backbone", f"Try {known} or timm:NAME.")
+    plain = name.removesuffix(COLOURS)
+    module, digest, own_pixels = spec.load(plain, weights)
     if name != plain:
+        from naic.backbones.colours import WithColours
+
         module = WithColours(name, module)
     chosen = choose_device(device)
     if chosen.type == "cpu":
@@ -88,8 +166,42 @@ def load_backbone(
     module.to(chosen)
     size = own_pixels if pixels is None else pixels
     regions, dim = _measure(name, module, size, chosen)
-    dtype = "uint8" if name == "pixels" else "float16"
-    return Backbone(name, module, digest, size, regions, dim, chosen, dtype)
+    return Backbone(name, module, digest, size, regions, dim, chosen, spec.dtype)
+
+
+def backbone_spec(name: str) -> BackboneSpec:
+    """What there is to know of the backbone of this name."""
+    plain = name.removesuffix(COLOURS)
+    if plain.startswith(TIMM):
+        return _TIMM
+    spec = BACKBONES.get(plain)
+    if spec is None or (name != plain and spec.weightless):
+        known = ", ".join(BACKBONES)
+        raise BackboneError(name, "unknown backbone", f"Try {known} or {TIMM}NAME.")
+    return spec
+
+
+def trainable_backbone(name: str) -> Trainable:
+    """The backbone of this name as a part of a captioner."""
+    spec = BACKBONES.get(name)
+    if spec is None or spec.trainable is None:
+        known = ", ".join(trainable_names())
+        why = f"there is no backbone called {name!r}"
+        raise ConfigError("model.backbone", why, f"Known are: {known}.")
+    return spec.trainable(name)
+
+
+def trainable_names() -> list[str]:
+    """The backbones that can be part of a captioner."""
+    return [name for name, spec in BACKBONES.items() if spec.trainable is not None]
+
+
+def pretrained_backbone(name: str) -> dict[str, Tensor]:
+    """The trained weights of this backbone, by their names in a captioner."""
+    trained = backbone_spec(name).load(name, None).module.state_dict()
+    with torch.device("meta"):
+        wanted = trainable_backbone(name).make().state_dict()
+    return {PREFIX + key: value for key, value in trained.items() if key in wanted}
 
 
 def choose_device(device: str) -> torch.device:

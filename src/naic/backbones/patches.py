@@ -1,6 +1,6 @@
 """No network at all: an image's pixels as they are, cell by cell (`--backbone pixels`).
 
-A store of pixels is for a model whose own backbone learns to see (`models.with_backbone`).
+A store of pixels is for a model whose own backbone learns to see (`models/transformer.py`).
 The cells are those of an EfficientNet's grid, so the store has the shape of one of features.
 """
 
@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 CELL = 32  # pixels a side of a cell, as many as an EfficientNet makes one region of
 COLOURS = 3
+PATCH = CELL * CELL * COLOURS  # numbers of a cell in a store of pixels
 VERSION = "naic pixels 1"  # another layout needs another version: stores are told apart by it
 DIGEST = hashlib.sha256(VERSION.encode()).hexdigest()
 
@@ -27,7 +28,7 @@ class Patches(nn.Module):
         if size % CELL:
             raise ValueError(f"a side is no multiple of {CELL}")
         cells = pixels.reshape(count, side, CELL, side, CELL, COLOURS)  # (B, h, C, w, C, 3)
-        return cells.transpose(2, 3).reshape(count, side * side, CELL * CELL * COLOURS)
+        return cells.transpose(2, 3).reshape(count, side * side, PATCH)
 
 
 def put_together(patches: Tensor) -> Tensor:

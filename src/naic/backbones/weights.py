@@ -7,8 +7,6 @@ why), and the result is kept as safetensors in the user's cache folder.
 
 import hashlib
 import importlib.util
-import json
-import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -18,13 +16,12 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from naic.backbones.efficientnet import Conv, EfficientNetLite
+from naic.backbones.inside import backbone_digest, tuned_backbone
 from naic.errors import BackboneError, MissingExtraError, WriteError
 from naic.files import cache_folder, write_atomically
 
 CONVERSION = 2  # a cache made by another conversion is not used
 BATCH_NORM_EPSILON = 1e-3  # TensorFlow's value, with which the networks were trained
-PREFIX = "backbone."  # how the names of a backbone's tensors begin inside a captioner
-_OLD_PREFIX = re.compile(r"^((?:\w+/)?)eyes\.")  # also in an optimiser's state: exp_avg/eyes....
 
 
 def load_efficientnet(name: str, folder: Path | None = None) -> tuple[EfficientNetLite, str]:
@@ -33,8 +30,9 @@ def load_efficientnet(name: str, folder: Path | None = None) -> tuple[EfficientN
     With `folder`, the weights are those of the model there, which has such a backbone and tuned it.
     """
     if folder is not None:
-        tensors = _tuned(name, folder)
-        model, digest = EfficientNetLite(name, labels=False), backbone_digest(tensors)
+        model = EfficientNetLite(name, labels=False)
+        tensors = tuned_backbone(name, folder, model)
+        digest = backbone_digest(tensors)
     else:
         data = _converted(name)
         tensors, digest = load(data), hashlib.sha256(data).hexdigest()
@@ -43,46 +41,6 @@ def load_efficientnet(name: str, folder: Path | None = None) -> tuple[EfficientN
     # Laid out as the pixels are, the weights save a transpose in every convolution.
     model.eval().requires_grad_(False).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     return model, digest
-
-
-def backbone_digest(tensors: Mapping[str, Tensor]) -> str:
-    """SHA-256 of a network's weights by name, whatever file they lie in."""
-    state = hashlib.sha256()
-    for name in sorted(tensors):
-        tensor = tensors[name].detach().float().cpu().contiguous()
-        state.update(json.dumps([name, list(tensor.shape)]).encode())
-        state.update(tensor.numpy().tobytes())
-    return state.hexdigest()
-
-
-def current_name(name: str) -> str:
-    """A tensor's name in a captioner; older models call the backbone inside them `eyes`."""
-    return _OLD_PREFIX.sub(rf"\1{PREFIX}", name)
-
-
-def backbone_tensors(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The backbone of a captioner alone, by the names it has outside it."""
-    return {n.removeprefix(PREFIX): value for n, value in weights.items() if n.startswith(PREFIX)}
-
-
-def _tuned(name: str, folder: Path) -> dict[str, Tensor]:
-    """The backbone of the model in a folder."""
-    path = folder / "model.safetensors"
-    try:
-        found = {current_name(n): tensor for n, tensor in load(path.read_bytes()).items()}
-    except (OSError, SafetensorError, KeyError, ValueError, RuntimeError) as error:
-        why = f"cannot be read ({error})"
-        raise BackboneError(
-            str(path), why, "Name the folder of a model that has a backbone."
-        ) from error
-    if any(key.endswith("/codes") for key in found):
-        why = "is packed: its backbone is no longer quite what was trained"
-        raise BackboneError(str(path), why, "Name the model that it was made from.")
-    backbone = backbone_tensors(found)
-    if _shapes(backbone) != _shapes(EfficientNetLite(name, labels=False).state_dict()):
-        why = f"has no backbone that is {name}"
-        raise BackboneError(str(path), why, f'Train one with model.backbone = "{name}".')
-    return backbone
 
 
 def _converted(name: str) -> bytes:

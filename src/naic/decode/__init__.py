@@ -1,1 +1,1 @@
-"""From scores to words: at once, greedily, by chance, or by beam search."""
+"""From scores to words: at once, word by word, by chance, or by beam search."""

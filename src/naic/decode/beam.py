@@ -7,10 +7,8 @@ import torch
 from torch import Tensor
 
 from naic.decode.policy import log_policy
-from naic.decode.speak import may_look
+from naic.decode.stepwise import C, M, Stepwise, may_look
 from naic.errors import ConfigError
-from naic.models.decoder import Memory
-from naic.models.transformer import Captioner
 from naic.text.vocabulary import BOS, PAD, PERIOD
 
 
@@ -28,7 +26,7 @@ class Beams(NamedTuple):
 
 
 @torch.no_grad()
-def beam_search(model: Captioner, memory: Memory, width: int, keep: int = 1) -> Beams:
+def beam_search(model: Stepwise[M, C], memory: M, width: int, keep: int = 1) -> Beams:
     """The `keep` likeliest of the sentences that a beam of `width` finds for each image.
 
     A sentence that has said its period keeps its place and its score; there is no length penalty.
@@ -39,7 +37,7 @@ def beam_search(model: Captioner, memory: Memory, width: int, keep: int = 1) -> 
         raise ConfigError(
             "beam", f"width {width} and keep {keep} do not fit", "Give 0 < keep <= width."
         )
-    batch, device = memory.keys.shape[1], memory.keys.device
+    batch, device = memory.batch, memory.device
     cache = model.empty_cache(memory, width)
     word = torch.full((batch, width), BOS, device=device)
     words = torch.full((batch, width, model.length), PAD, device=device)

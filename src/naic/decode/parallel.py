@@ -1,7 +1,6 @@
 """Parallel decoding: all agents say their word at the same moment."""
 
 import math
-from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -9,55 +8,39 @@ from torch import Tensor
 
 from naic.decode.policy import NEVER, log_policy
 from naic.errors import ConfigError
-from naic.models.transformer import Captioner
 
 PIECE, MOST_OF_A_PIECE = 256, 16  # words that are looked through together, and taken of them
 FEW = 256  # rows; more of them keep a GPU busy by themselves
 
 
-class Parallel(NamedTuple):
-    """What the agents say.
-
-    Attributes:
-        words: (B, N) int64, the likeliest word of every agent; the sentence ends with the first
-            period, and the words after it are kept: they count if the period is replaced.
-        log_probs: (B, N) how sure each agent is.
-        alternatives: (B, N, k) the likeliest words, best first, or None if none were asked for.
-        alternative_log_probs: (B, N, k) likewise.
-    """
-
-    words: Tensor
-    log_probs: Tensor
-    alternatives: Tensor | None
-    alternative_log_probs: Tensor | None
-
-
 @torch.no_grad()
-def parallel(
-    model: Captioner, features: Tensor, mask: Tensor | None, alternatives: int = 0
-) -> Parallel:
-    """One caption for each image, in one pass, and on request each agent's likeliest words."""
-    if model.causal:
+def parallel(logits: Tensor, choices: int = 1) -> tuple[Tensor, Tensor]:
+    """The likeliest words of each agent, and their log-probabilities; best first.
+
+    The sentence ends with the first period. The words after it are kept: they count if the period
+    is replaced.
+
+    Args:
+        logits: (B, N, V).
+        choices: K, how many words of each agent.
+
+    Returns:
+        words (B, N, K) int64, and log-probabilities (B, N, K).
+    """
+    most = logits.shape[-1] - len(NEVER)
+    if not 1 <= choices <= most:
         raise ConfigError(
-            "captioner",
-            "a causal one writes word by word, not all words at once",
-            "Decode it with greedy, sample or beam_search of naic.decode.",
+            "choices", f"{choices} is out of range", f"Give a number from 1 to {most}."
         )
-    most = model.words - len(NEVER)
-    if not 0 <= alternatives <= most:
-        raise ConfigError(
-            "alternatives", f"{alternatives} is out of range", f"Give a number from 0 to {most}."
-        )
-    log_probs = log_policy(model(features, mask)[:, 0])  # (B, N, V)
-    if alternatives == 0:
-        best, words = log_probs.max(-1)
-        return Parallel(words, best, None, None)
-    values, ids = likeliest(log_probs, alternatives)
-    return Parallel(ids[..., 0], values[..., 0], ids, values)
+    values, ids = likeliest(log_policy(logits), choices)
+    return ids, values
 
 
 def likeliest(log_probs: Tensor, count: int) -> tuple[Tensor, Tensor]:
     """The `count` highest of (..., V) log-probabilities, best first, and their words."""
+    if count == 1:
+        best, word = log_probs.max(-1, keepdim=True)
+        return best, word
     words = log_probs.shape[-1]
     few = words >= 2 * PIECE and log_probs.numel() <= FEW * words and count <= MOST_OF_A_PIECE
     if log_probs.is_cuda and few:

@@ -10,9 +10,9 @@ import math
 import torch
 from torch import Tensor
 
-from naic.text.vocabulary import BOS, PAD, UNK
+from naic.text.vocabulary import NEVER, PERIOD
 
-NEVER = (BOS, UNK, PAD)
+__all__ = ["NEVER", "choose", "log_policy", "spoken"]
 
 
 def log_policy(logits: Tensor) -> Tensor:
@@ -28,3 +28,20 @@ def log_policy(logits: Tensor) -> Tensor:
     ids = torch.arange(logits.shape[-1], device=logits.device)
     never = (ids >= first) & (ids <= last)
     return logits.to(kind).masked_fill(never, -math.inf).log_softmax(-1)
+
+
+@torch.no_grad()
+def choose(log_probs: Tensor) -> Tensor:
+    """(...) a word drawn from each distribution (..., V).
+
+    The largest of p / e, with e exponential noise, is word w with probability p(w). Unlike
+    `torch.multinomial` this never waits for the host, so a CUDA graph can hold it.
+    """
+    noise = torch.empty_like(log_probs).exponential_()
+    return (log_probs.exp() / noise).argmax(-1)
+
+
+def spoken(words: Tensor) -> Tensor:
+    """(..., N) True for the words of the sentence: up to its first period and with it."""
+    period = words == PERIOD
+    return period.cumsum(-1) - period.long() == 0

@@ -10,29 +10,14 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import torch
-from torch import Tensor
 
-from naic.decode.parallel import parallel
-from naic.decode.policy import NEVER
 from naic.errors import ConfigError
-from naic.models.transformer import Captioner
 from naic.text.vocabulary import PERIOD
 
 Words = npt.NDArray[np.int64]
 LogProbs = npt.NDArray[np.floating[Any]]
 IMPOSSIBLE = -1e4  # finite: a word of probability 0 is better than none
 CHOICES = 5  # likeliest words of an agent to choose from: more change nothing
-
-
-def agreed(model: Captioner, features: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
-    """Words (B, N) of a parallel captioner without a repeat, and (B, N) how sure each agent is."""
-    said = parallel(model, features, mask, alternatives=min(CHOICES, model.words - len(NEVER)))
-    assert said.alternatives is not None
-    assert said.alternative_log_probs is not None
-    words, log_probs = said.alternatives.cpu(), said.alternative_log_probs.float().cpu()
-    chosen = torch.from_numpy(without_repeats(words.numpy(), log_probs.numpy()))[..., None]
-    return words.gather(2, chosen)[..., 0], log_probs.gather(2, chosen)[..., 0]
 
 
 def without_repeats(words: Words, log_probs: LogProbs) -> npt.NDArray[np.intp]:

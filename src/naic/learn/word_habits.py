@@ -6,7 +6,7 @@ A reward can be had by bad habits; seen early, they say so before a validation d
 import torch
 from torch import Tensor
 
-from naic.decode.said import spoken
+from naic.decode.policy import spoken
 from naic.metrics.habits import BAD_ENDINGS
 from naic.text import PERIOD, Vocabulary
 

@@ -33,6 +33,16 @@ class Memory(NamedTuple):
     values: Tensor
     mask: Tensor | None
 
+    @property
+    def batch(self) -> int:
+        """B, the images."""
+        return self.keys.shape[1]
+
+    @property
+    def device(self) -> torch.device:
+        """Where it is."""
+        return self.keys.device
+
 
 class Cache(NamedTuple):
     """What a causal decoder keeps of W sentences an image while it writes them.

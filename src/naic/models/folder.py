@@ -23,11 +23,12 @@ from safetensors.torch import load
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from naic.backbones.weights import current_name
+from naic.backbones.inside import current_name
 from naic.config import read_toml, structure, to_toml
 from naic.errors import CheckpointError, ConfigError
 from naic.files import whole_folder
-from naic.models.captioners import CAPTIONERS, Family
+from naic.models.captioners import captioner_spec
+from naic.models.contract import CaptionerSpec
 from naic.models.packing import unpack
 from naic.text.vocabulary import Vocabulary
 
@@ -62,11 +63,11 @@ class ModelSettings:
     """What `config.toml` says.
 
     Attributes:
-        captioner: the name of the family, such as "causal".
+        captioner: its name among `CAPTIONERS`, such as "causal".
         features: F, the size of a feature vector.
         words: V, how many words the model can say.
         backbone: what the features came from, in words.
-        model: the family's own settings: a dataclass of the type that the family names.
+        model: the captioner's own settings: a dataclass of the type that its spec names.
         pixels: the images' size a side when the features were made; None: not known.
         digest: SHA-256 of the backbone's weights; empty: not known, or it is inside the model.
     """
@@ -84,7 +85,7 @@ class LoadedModel(NamedTuple):
     """A captioner out of its folder, ready to caption."""
 
     model: nn.Module
-    family: Family
+    spec: CaptionerSpec
     settings: ModelSettings
     vocabulary: Vocabulary
 
@@ -111,11 +112,7 @@ def write_model(
         vocabulary.save(temporary / VOCABULARY)
 
 
-def load_model(
-    folder: Path,
-    captioners: Mapping[str, Family] = CAPTIONERS,
-    device: torch.device | str = "cpu",
-) -> LoadedModel:
+def load_model(folder: Path, device: torch.device | str = "cpu") -> LoadedModel:
     """Read a model folder; every weight must be there, of the right shape, and no other.
 
     Raises:
@@ -126,18 +123,18 @@ def load_model(
         if not (folder / name).is_file():
             why = f"is no model folder: it has no {name}"
             raise CheckpointError(str(folder), why, "Name a folder such as RUN/best.")
-    settings, family = _read_settings(folder / CONFIG, captioners)
+    settings, spec = _read_settings(folder / CONFIG)
     vocabulary = Vocabulary.load(folder / VOCABULARY)
     if len(vocabulary) != settings.words:
         why = f"has {len(vocabulary)} words, and {CONFIG} tells of {settings.words}"
         raise CheckpointError(str(folder / VOCABULARY), why, "Use the files of one model.")
-    expected = _shapes(folder / CONFIG, settings, family)
+    expected = _shapes(folder / CONFIG, settings, spec)
     weights = unpack(folder / WEIGHTS, read_weights(folder / WEIGHTS), expected)
     check_fit(folder / WEIGHTS, weights, expected)
     with _Unfilled():
-        model = family.build(settings.model, settings.features, settings.words)
+        model = spec.build(settings.model, settings.features, settings.words)
     model.load_state_dict(weights)
-    return LoadedModel(model.to(device).eval(), family, settings, vocabulary)
+    return LoadedModel(model.to(device).eval(), spec, settings, vocabulary)
 
 
 class _Unfilled(TorchFunctionMode):
@@ -244,32 +241,36 @@ def write_synced(path: Path, chunks: Iterable[bytes | memoryview]) -> Written:
     return Written(size, crc)
 
 
-def _read_settings(path: Path, captioners: Mapping[str, Family]) -> tuple[ModelSettings, Family]:
-    """The settings in `path`, checked to the last key, and the family that they name."""
+def _read_settings(path: Path) -> tuple[ModelSettings, CaptionerSpec]:
+    """The settings in `path`, checked to the last key, and the captioner that they name."""
     try:
         settings = structure(read_toml(path), ModelSettings, str(path))
-        family = captioners.get(settings.captioner)
-        if family is None:
-            why = f"there is no captioner {settings.captioner!r}"
-            hint = f"Known are: {', '.join(captioners)}. A newer naic may know it."
-            raise CheckpointError(str(path), why, hint)
+        spec = _captioner(path, settings.captioner)
         if not isinstance(settings.model, dict):
             raise CheckpointError(str(path), "model is no table", "Use the file as it was saved.")
         table = {_OLD_KEYS.get(str(k), str(k)): value for k, value in settings.model.items()}
-        model = structure(table, family.config, f"{path}.model")
+        model = structure(table, spec.config, f"{path}.model")
     except ConfigError as error:
         raise CheckpointError(error.what, error.why, error.hint) from error
-    return replace(settings, model=model), family
+    return replace(settings, model=model), spec
 
 
-def _shapes(path: Path, settings: ModelSettings, family: Family) -> Mapping[str, Tensor]:
+def _captioner(path: Path, name: str) -> CaptionerSpec:
+    try:
+        return captioner_spec(name)
+    except ConfigError as error:
+        hint = f"{error.hint} A newer naic may know it."
+        raise CheckpointError(str(path), error.why, hint) from error
+
+
+def _shapes(path: Path, settings: ModelSettings, spec: CaptionerSpec) -> Mapping[str, Tensor]:
     """Tensors like those of the model, but without memory.
 
     A stranger's settings may ask for more of it than there is; weights that fit are on the disk.
     """
     try:
         with torch.device("meta"):
-            return family.build(settings.model, settings.features, settings.words).state_dict()
+            return spec.build(settings.model, settings.features, settings.words).state_dict()
     except (RuntimeError, ValueError, OverflowError, ConfigError) as error:
         why = f"no model can be made by these settings ({str(error).splitlines()[0]})"
         raise CheckpointError(str(path), why, "Use the file as it was saved.") from error

@@ -14,10 +14,8 @@ from naic.backbones.load import choose_device
 from naic.data.batches import count_regions, read_features
 from naic.data.joined import AnyStore
 from naic.data.pseudo import Taught
-from naic.decode.beam import beam_search
 from naic.errors import CheckpointError, ConfigError, StoreError
 from naic.models.folder import WEIGHTS, ModelSettings, load_model
-from naic.models.transformer import Captioner
 from naic.text.vocabulary import PERIOD
 
 SCORE_DIGITS = 4  # of a sum of up to 16 logarithms of float32, the rest is rounding
@@ -84,10 +82,10 @@ class Teacher:
             why = f"bfloat16 is for a GPU, and this is {self.device}"  # some CPUs die of it
             raise ConfigError("--precision", why, "Leave it out.")
         loaded = load_model(folder, device=self.device)
-        if not isinstance(loaded.model, Captioner) or not loaded.model.causal:
+        if loaded.spec.beams is None:
             why = f"a {loaded.settings.captioner} captioner cannot search for sentences"
             raise ConfigError(str(folder), why, "Name a causal one: runs/teacher/best")
-        self.model = loaded.model
+        self.model, self._search = loaded.model, loaded.spec.beams
         self.vocabulary = loaded.vocabulary
         self.settings = loaded.settings
         self.folder = folder
@@ -140,8 +138,7 @@ class Teacher:
         features = features.to(self.device, non_blocking=True)
         mask = None if mask is None else mask.to(self.device, non_blocking=True)
         with torch.autocast(self.device.type, torch.bfloat16, enabled=mixed):
-            memory = self.model.encode(features, mask)
-            words, scores = beam_search(self.model, memory, self._beam, self._keep)
+            words, scores = self._search(self.model, features, mask, self._beam, self._keep)
         return [
             self._taught(own, likely)
             for own, likely in zip(words.tolist(), scores.tolist(), strict=True)

@@ -82,7 +82,7 @@ class Captioner:
         self.engine = ready.engine
         self.vocabulary = ready.vocabulary
         self._where = ready.where
-        self._causal = ready.causal
+        self._searches = ready.searches
         self._turn = threading.Lock()
 
     # A text is one image, though to a type checker it is as good as a list of texts.
@@ -219,8 +219,8 @@ class Captioner:
         with self._turn:
             said = self.engine(pixels)
             beams = None
-            if asked.alternatives and self._causal is not None:
-                beams = self._causal.beams(pixels, asked.alternatives)
+            if asked.alternatives and self._searches is not None:
+                beams = self._searches.beams(pixels, asked.alternatives)
         if not np.isfinite(said.log_probs[..., 0]).all() or np.isnan(said.log_probs).any():
             why = "it gives no probability to any word: its weights are no numbers"
             hint = "Use a whole copy of the model."

@@ -20,14 +20,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from naic.decode.beam import Beams, beam_search
-from naic.decode.greedy import greedy
-from naic.decode.parallel import parallel
-from naic.decode.policy import NEVER
+from naic.decode.beam import Beams
 from naic.errors import ConfigError
-from naic.models.decoder import Memory
+from naic.models.contract import CaptionerSpec
 from naic.models.layers import fewer_kernels
-from naic.models.transformer import Captioner as Network
+from naic.models.transformer import TransformerCaptioner
 
 TOP = 5  # words that an agent is asked for
 MOST_PIXELS = 2048  # a side: a stranger's model must not fill the memory
@@ -71,14 +68,25 @@ class Engine(Protocol):
 
 
 class Whole(nn.Module):
-    """A captioner and what it sees with: all from the pixels to the words."""
+    """A captioner and what it sees with: all from the pixels to the words.
 
-    def __init__(self, model: Network, backbone: nn.Module | None) -> None:
-        """With `backbone` None, the model has a backbone of its own."""
+    Attributes:
+        spec: how the model is asked for words.
+        model: the captioner's network.
+        backbone: what makes the features of the pixels; None: the model has its own.
+    """
+
+    def __init__(self, spec: CaptionerSpec, model: nn.Module, backbone: nn.Module | None) -> None:
         super().__init__()
+        self.spec = spec
         self.model = model
         self.backbone = backbone
         self._settled = False
+
+    @property
+    def length(self) -> int:
+        """N, the words of a sentence at most."""
+        return int(self.model.length)  # type: ignore[arg-type]  # as every captioner has
 
     @torch.inference_mode(False)
     @torch.no_grad()
@@ -90,31 +98,24 @@ class Whole(nn.Module):
         if not self._settled:
             self.eval()
             kind = next(self.parameters())
-            seen = self._seen(pixels[:1].to(kind.device))
-            self.model.settle(self.model.regions(seen))
+            if isinstance(self.model, TransformerCaptioner):
+                seen = self.model.see(self.seen(pixels[:1].to(kind.device)))
+                self.model.settle(seen.shape[1])
             self._settled = True
 
     def forward(self, pixels: Tensor) -> tuple[Tensor, Tensor]:
         """uint8 (B, P, P, 3) to words and log-probabilities (B, N, K)."""
-        if self.model.causal:
-            said = greedy(self.model, self._memory(pixels))
-            return said.words[..., None], said.log_probs[..., None]
-        top = min(TOP, self.model.words - len(NEVER))
-        found = parallel(self.model, self._seen(pixels), None, top)
-        assert found.alternatives is not None
-        assert found.alternative_log_probs is not None
-        return found.alternatives, found.alternative_log_probs
+        return self.spec.propose(self.model, self.seen(pixels), None, TOP)
 
     @torch.inference_mode()
     def beams(self, pixels: Tensor, width: int) -> Beams:
-        """The sentences that a beam of a causal model finds; in any engine this runs eagerly."""
+        """The sentences that a model's search finds; in any engine this runs eagerly."""
+        assert self.spec.beams is not None
         device = next(self.parameters()).device
-        return beam_search(self.model, self._memory(pixels.to(device)), width, keep=width)
+        return self.spec.beams(self.model, self.seen(pixels.to(device)), None, width, width)
 
-    def _memory(self, pixels: Tensor) -> Memory:
-        return self.model.encode(self._seen(pixels))
-
-    def _seen(self, pixels: Tensor) -> Tensor:
+    def seen(self, pixels: Tensor) -> Tensor:
+        """What the model is given of the pixels: themselves, or features (B, R, F)."""
         if self.backbone is None:
             return pixels
         features: Tensor = self.backbone(pixels)

@@ -64,7 +64,7 @@ class _Graph(nn.Module):
 
 def check_exportable(what: str, loaded: LoadedWhole) -> None:
     """Refuse, before there is any work, what would not be one pass."""
-    if loaded.whole.model.causal:
+    if not loaded.whole.spec.one_pass:
         why = "it writes word by word, and a graph is one pass that says all words at once"
         raise ConfigError(what, why, "Name a parallel model, such as a student's.")
 

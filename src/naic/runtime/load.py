@@ -8,10 +8,8 @@ import torch
 from torch import nn
 
 from naic.backbones import load_backbone
-from naic.backbones.colours import SUFFIX
 from naic.backbones.cpu import keep_freed_memory
-from naic.backbones.efficientnet import VARIANTS
-from naic.backbones.load import DEFAULT_PIXELS, choose_device
+from naic.backbones.load import DEFAULT_PIXELS, backbone_spec, choose_device
 from naic.backbones.patches import CELL
 from naic.errors import BackboneError, CheckpointError, ConfigError
 from naic.models.folder import (
@@ -22,7 +20,6 @@ from naic.models.folder import (
     ModelSettings,
     load_model,
 )
-from naic.models.transformer import Captioner as Network
 from naic.runtime.engines import (
     KINDS,
     MOST_PIXELS,
@@ -50,13 +47,14 @@ class Ready(NamedTuple):
         where: the folder or file that it came from.
         engine: what runs it.
         vocabulary: its words.
-        causal: the network itself if it is causal: its alternatives need a beam; else None.
+        searches: the network itself if its alternatives need a search, as a causal one's; else
+            None.
     """
 
     where: Path
     engine: Engine
     vocabulary: Vocabulary
-    causal: Whole | None
+    searches: Whole | None
 
 
 class LoadedWhole(NamedTuple):
@@ -88,7 +86,7 @@ def make_ready(model: str | Path, device: str, runtime: str, precision: str) -> 
         return _exported(exported, chosen, runtime, precision, may_move=device == "auto")
     _check(runtime, precision, chosen)
     loaded = load_whole(where)
-    recorded = chosen.type == "cuda" and _recordable(loaded.settings)
+    recorded = chosen.type == "cuda" and _recordable(loaded)
     if runtime == "auto":
         runtime = "graph" if recorded else "eager"
     if precision == "auto":
@@ -100,8 +98,8 @@ def make_ready(model: str | Path, device: str, runtime: str, precision: str) -> 
     if chosen.type == "cpu":
         keep_freed_memory()
     engine: Engine = kinds[runtime](loaded.whole, loaded.pixels, chosen, precision)
-    causal = loaded.whole if loaded.whole.model.causal else None
-    return Ready(where, engine, loaded.vocabulary, causal)
+    searches = None if loaded.whole.spec.beams is None else loaded.whole
+    return Ready(where, engine, loaded.vocabulary, searches)
 
 
 def find_model(model: str | Path) -> Path:
@@ -157,15 +155,16 @@ def load_whole(folder: Path) -> LoadedWhole:
         MissingExtraError: the backbone's weights are not installed.
     """
     loaded = load_model(folder)
-    assert isinstance(loaded.model, Network)  # as all of CAPTIONERS are
     settings = loaded.settings
+    own = loaded.spec.backbone(settings.model)
     pixels = settings.pixels or DEFAULT_PIXELS
-    cell = CELL if settings.model.backbone else 1
+    cell = CELL if own else 1
     if not 0 < pixels <= MOST_PIXELS or pixels % cell:
         why = f"{pixels:,} pixels a side are not from {cell} to {MOST_PIXELS:,} in steps of {cell}"
         raise CheckpointError(str(folder / CONFIG), why, "Use the file as it was saved.")
-    backbone = None if settings.model.backbone else _backbone(folder, settings, pixels)
-    return LoadedWhole(Whole(loaded.model, backbone), settings, loaded.vocabulary, pixels)
+    backbone = None if own else _backbone(folder, settings, pixels)
+    whole = Whole(loaded.spec, loaded.model, backbone)
+    return LoadedWhole(whole, settings, loaded.vocabulary, pixels)
 
 
 def _backbone(folder: Path, settings: ModelSettings, pixels: int) -> nn.Module:
@@ -224,9 +223,10 @@ def _check(runtime: str, precision: str, device: torch.device) -> None:
         raise ConfigError("runtime", why, "Leave it out, or use an NVIDIA GPU.")
 
 
-def _recordable(settings: ModelSettings) -> bool:
-    """Whether the model's sight is known to be fit for a CUDA graph and for float16."""
-    return bool(settings.model.backbone) or settings.backbone.removesuffix(SUFFIX) in VARIANTS
+def _recordable(loaded: LoadedWhole) -> bool:
+    """Whether the model's backbone is known to be fit for a CUDA graph and for float16."""
+    own = loaded.whole.spec.backbone(loaded.settings.model)
+    return backbone_spec(own or loaded.settings.backbone).recordable
 
 
 def _known(name: str, value: str, values: tuple[str, ...]) -> None:

@@ -8,10 +8,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from naic.decode.policy import NEVER
 from naic.errors import CheckpointError, ConfigError, MissingExtraError, NaicError
 from naic.runtime.engines import MOST_PIXELS, Said
-from naic.text.vocabulary import Vocabulary
+from naic.text.vocabulary import NEVER, Vocabulary
 
 FORMAT, VERSION = "naic", "1"  # as `export.py` writes them
 ERRORS_ONLY = 3  # of ONNX Runtime's levels of what to print

@@ -80,7 +80,7 @@ def _report(options: ExportOptions, loaded: "LoadedWhole", size: int | None) -> 
     return Report(
         precision=options.precision,
         pixels=loaded.pixels,
-        agents=loaded.whole.model.length,
+        agents=loaded.whole.length,
         words=len(loaded.vocabulary),
         weights=sum(parameter.numel() for parameter in loaded.whole.parameters()),
         bytes=size,

@@ -93,22 +93,26 @@ def _with_backbone(
     options: PackOptions, loaded: "LoadedModel"
 ) -> tuple[dict[str, "Tensor"], "ModelSettings", str]:
     """The weights of a model that sees, its settings, and where its backbone comes from."""
-    from naic.backbones.efficientnet import VARIANTS
-    from naic.backbones.load import DEFAULT_PIXELS, load_backbone
-    from naic.backbones.patches import CELL
-    from naic.backbones.weights import PREFIX
-    from naic.models.with_backbone import PATCH
+    from naic.backbones.inside import PREFIX
+    from naic.backbones.load import DEFAULT_PIXELS, load_backbone, trainable_names
+    from naic.backbones.patches import CELL, PATCH
 
     weights, settings = dict(loaded.model.state_dict()), loaded.settings
-    if settings.model.backbone:
+    name = settings.backbone
+    if not loaded.spec.holds_backbone:
+        if options.backbone is not None:
+            why = f"a {settings.captioner} captioner has no place for a backbone"
+            raise ConfigError("--backbone", why, "Leave it out.")
+        return weights, settings, f"not inside: {name}"
+    if loaded.spec.backbone(settings.model):
         if options.backbone is not None:
             why = f"{options.model} has a backbone of its own"
             raise ConfigError("--backbone", why, "Leave it out.")
         return weights, settings, "the model's own"
-    name = settings.backbone
-    if name not in VARIANTS:
+    if name not in trainable_names():
         why = f"it learnt from features of {name or 'an unknown backbone'}, which cannot be packed"
-        raise ConfigError(str(options.model), why, f"Such backbones are: {', '.join(VARIANTS)}.")
+        known = ", ".join(trainable_names())
+        raise ConfigError(str(options.model), why, f"Such backbones are: {known}.")
     pixels = settings.pixels or DEFAULT_PIXELS
     if pixels % CELL:
         why = (
@@ -152,7 +156,7 @@ def _parts(
 ) -> tuple[Part, ...]:
     """The parts of the model, in the order in which an image goes through them."""
     parts = []
-    for part in _ORDER:
+    for part in dict.fromkeys((*_ORDER, *map(_part_of, weights))):
         own = [name for name in weights if _part_of(name) == part]
         if own:
             size = sum(t.nbytes for name, t in packed.items() if _part_of(name) == part)
@@ -180,6 +184,8 @@ def _card(options: PackOptions, path: Path, parts: tuple[Part, ...], backbone: s
         f"| {part.bytes:,} | {part.error:.2%} |"
         for part in parts
     ]
+    inside = any(part.name == "backbone" for part in parts)
+    takes = "The model takes images" if inside else "The model reads features"
     lines = [
         own.rstrip("\n"),
         "",
@@ -190,7 +196,7 @@ def _card(options: PackOptions, path: Path, parts: tuple[Part, ...], backbone: s
         "```",
         "",
         "The weights are kept in a few bits each and unpacked to float32 when the model is "
-        f"loaded. The model takes images; its backbone is {backbone}. Scores above are those "
+        f"loaded. {takes}; its backbone is {backbone}. Scores above are those "
         f"before packing, unless they say otherwise. Packed with naic {__version__}.",
         "",
         "| part | weights | bits | bytes | off by |",

@@ -17,6 +17,7 @@ from naic.text.tokeniser import tokenise
 
 PERIOD, BOS, UNK, PAD = range(4)
 SPECIAL = (".", "<bos>", "<unk>", "<pad>")
+NEVER = (BOS, UNK, PAD)  # in the vocabulary, and never said
 MAX_IDS = 16_383  # CIDEr packs four ids of 14 bits into one integer
 
 _FORMAT = "naic-vocabulary"

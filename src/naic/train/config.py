@@ -7,7 +7,7 @@ from typing import Any
 
 from naic.config import read_toml, structure, to_toml
 from naic.errors import ConfigError
-from naic.models.captioners import CAPTIONERS, Family
+from naic.models.captioners import CAPTIONERS, captioner_spec
 from naic.train.overrides import kind_of, put_over, unknown
 from naic.train.settings import Settings
 
@@ -44,15 +44,11 @@ _LIMITS: dict[str, tuple[float, float]] = {  # from, to: both allowed
 }
 
 
-def read_settings(
-    path: Path,
-    overrides: Sequence[tuple[str, str]] = (),
-    captioners: Mapping[str, Family] = CAPTIONERS,
-) -> Settings:
+def read_settings(path: Path, overrides: Sequence[tuple[str, str]] = ()) -> Settings:
     """The file with `overrides` ("run.epochs", "3") put over it, checked."""
     values = read_toml(path)
     for name, text in sorted(overrides, key=lambda pair: pair[0].startswith("model.")):
-        put_over(values, name, text, _kind(name, values, captioners))
+        put_over(values, name, text, _kind(name, values))
     missing = [key for key in ("stage", "out", "captioner", "data") if key not in values]
     if missing:
         hint = "Add them to the file, or give them as options: --out DIR."
@@ -62,33 +58,26 @@ def read_settings(
     if unused:
         why = f"the stage {settings.stage} does not use [{'], ['.join(sorted(unused))}]"
         raise ConfigError(str(path), why, "Remove it, or choose the stage it belongs to.")
-    model_config(settings, captioners)
-    check(settings, captioners)
+    model_config(settings)
+    check(settings)
     return settings
 
 
-def _kind(name: str, values: Mapping[str, Any], captioners: Mapping[str, Family]) -> Any:  # noqa: ANN401
+def _kind(name: str, values: Mapping[str, Any]) -> Any:  # noqa: ANN401
     """The type of a setting; what is in `[model]` only the captioner knows."""
-    family = captioners.get(str(values.get("captioner")))
-    if family is None:
+    spec = CAPTIONERS.get(str(values.get("captioner")))
+    if spec is None:
         return kind_of(name, Settings)  # the captioner is refused later
     own = name.removeprefix("model.")
-    kind = kind_of(name, Settings) if own == name else kind_of(own, family.config)
+    kind = kind_of(name, Settings) if own == name else kind_of(own, spec.config)
     if kind is None:
-        raise unknown(name, ("", Settings), ("model.", family.config))
+        raise unknown(name, ("", Settings), ("model.", spec.config))
     return kind
 
 
-def model_config(settings: Settings, captioners: Mapping[str, Family] = CAPTIONERS) -> Any:  # noqa: ANN401
+def model_config(settings: Settings) -> Any:  # noqa: ANN401
     """`[model]` as its captioner's own dataclass."""
-    return structure(settings.model, _family(settings, captioners).config, "[model]")
-
-
-def _family(settings: Settings, captioners: Mapping[str, Family]) -> Family:
-    if settings.captioner not in captioners:
-        why = f"there is no captioner {settings.captioner!r}"
-        raise ConfigError("captioner", why, f"There are: {', '.join(captioners)}.")
-    return captioners[settings.captioner]
+    return structure(settings.model, captioner_spec(settings.captioner).config, "[model]")
 
 
 def settings_toml(settings: Settings) -> str:
@@ -98,7 +87,7 @@ def settings_toml(settings: Settings) -> str:
     return to_toml({name: getattr(settings, name) for name in names})
 
 
-def check(settings: Settings, captioners: Mapping[str, Family] = CAPTIONERS) -> None:
+def check(settings: Settings) -> None:
     """Refuse values that no run could work with, and what the captioner cannot do."""
     for name, (low, high) in _LIMITS.items():
         value: Any = settings
@@ -125,7 +114,7 @@ def check(settings: Settings, captioners: Mapping[str, Family] = CAPTIONERS) -> 
         why = f"{settings.stage} improves a model that can already caption"
         raise ConfigError("start", why, "Name the folder of one: --start runs/teacher/best")
     _check_pseudo(settings)
-    _check_family(settings, captioners)
+    _check_captioner(settings)
 
 
 def _check_pseudo(settings: Settings) -> None:
@@ -139,20 +128,20 @@ def _check_pseudo(settings: Settings) -> None:
         raise ConfigError("data.unlabelled", why, hint)
 
 
-def _check_family(settings: Settings, captioners: Mapping[str, Family]) -> None:
+def _check_captioner(settings: Settings) -> None:
     """A stage or a beam that is not for this captioner would fail late, or teach it nonsense."""
     name, stage = settings.captioner, settings.stage
-    family = _family(settings, captioners)
-    if stage not in family.stages:
-        fitting = ", ".join(other for other in captioners if stage in captioners[other].stages)
-        hint = f"It has the stages {', '.join(family.stages)}; {stage} is for: {fitting}."
+    spec = captioner_spec(name)
+    if stage not in spec.stages:
+        fitting = ", ".join(other for other in CAPTIONERS if stage in CAPTIONERS[other].stages)
+        hint = f"It has the stages {', '.join(spec.stages)}; {stage} is for: {fitting}."
         raise ConfigError("stage", f"a {name} captioner cannot be trained by {stage}", hint)
-    if stage == "scst" and family.sample is None:
+    if stage == "scst" and spec.sample is None:
         why = f"scst samples captions, and a {name} captioner has no way to"
-        raise ConfigError("captioner", why, "Give its Family a `sample`.")
+        raise ConfigError("captioner", why, "Give its CaptionerSpec a `sample`.")
     beams = [("validation.beam", settings.validation.beam)]
     beams += [("validation.report", beam) for beam in settings.validation.report]
     for where, beam in beams:
-        if family.widest_beam is not None and beam > family.widest_beam:
+        if spec.beams is None and beam > 1:
             why = f"a {name} captioner cannot follow {beam} sentences at once"
-            raise ConfigError(where, why, f"Give {family.widest_beam} at most.")
+            raise ConfigError(where, why, "Give 1.")

@@ -1,7 +1,6 @@
 """What a run would do, found out without writing anything."""
 
 from naic.backbones.load import choose_device
-from naic.models.captioners import CAPTIONERS
 from naic.train import checkpoint
 from naic.train.inputs import find_inputs
 from naic.train.settings import Settings
@@ -14,7 +13,7 @@ def dry_run(settings: Settings, nproc: int, *, resume: bool) -> list[tuple[str, 
     device = choose_device(settings.engine.device).type
     check_cards(device, nproc)
     check_processes(settings, device, nproc)
-    found = find_inputs(settings, CAPTIONERS)
+    found = find_inputs(settings)
     weights = sum(p.numel() for p in found.model.parameters())
     check_folder(found, resume=resume)
     last = checkpoint.latest(settings.out)

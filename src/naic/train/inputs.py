@@ -1,15 +1,15 @@
 """Everything a run is made of, found and checked before anything is written."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from naic.backbones.efficientnet import GRID_CHANNELS
-from naic.backbones.weights import backbone_digest, backbone_tensors, load_efficientnet
+from naic.backbones.inside import backbone_digest, backbone_tensors, without_backbone
+from naic.backbones.load import backbone_spec, pretrained_backbone, trainable_backbone
 from naic.data.batches import Targets
 from naic.data.features import FeatureStore
 from naic.data.joined import AnyStore, JoinedStore
@@ -17,11 +17,10 @@ from naic.data.pseudo import PseudoStore, look_up
 from naic.data.readers import refuse_unknown
 from naic.decode.policy import NEVER
 from naic.errors import ConfigError
-from naic.models.captioners import Family
-from naic.models.config import TransformerConfig
+from naic.models.captioners import captioner_spec
+from naic.models.contract import CaptionerSpec
 from naic.models.folder import LoadedModel, ModelSettings, load_model
 from naic.models.initialise import Taken, take_weights
-from naic.models.with_backbone import pretrained_backbone, without_backbone
 from naic.text import Vocabulary
 from naic.train.card import DataSignature, sign_data
 from naic.train.config import check, model_config
@@ -41,7 +40,7 @@ class Inputs:
         images: what the targets' rows are rows of: `store`, and unlabelled ones after it.
         pseudo: whose captions are learnt instead of those of people, if there are any.
         start: for people: what was taken from the start model; empty without one.
-        config: `[model]` as the family's own dataclass.
+        config: `[model]` as the captioner's own dataclass.
     """
 
     settings: Settings
@@ -51,7 +50,7 @@ class Inputs:
     vocabulary: Vocabulary
     targets: Targets
     validation: list[int]
-    family: Family
+    spec: CaptionerSpec
     config: Any
     model: nn.Module
     start: str
@@ -65,6 +64,7 @@ class Inputs:
     @property
     def model_settings(self) -> ModelSettings:
         """What a model folder says of its model."""
+        inside = self.spec.backbone(self.config)
         return ModelSettings(
             captioner=self.settings.captioner,
             features=self.store.dim,
@@ -72,7 +72,7 @@ class Inputs:
             backbone=str(self.store.index["backbone"]),
             model=self.config,
             pixels=int(self.store.index["pixels"]),
-            digest="" if _backbone(self.config) else str(self.store.index.get("weights", "")),
+            digest="" if inside else str(self.store.index.get("weights", "")),
         )
 
     def sign(self) -> DataSignature:
@@ -81,35 +81,36 @@ class Inputs:
         return sign_data(self.store, self.settings.data.train, self.pseudo, unlabelled)
 
 
-def find_inputs(settings: Settings, captioners: Mapping[str, Family]) -> Inputs:
+def find_inputs(settings: Settings) -> Inputs:
     """Open the store, settle the vocabulary, build the model, take the start model's weights."""
-    check(settings, captioners)  # they need not come from a file
+    check(settings)  # they need not come from a file
     store = FeatureStore(settings.data.features)
     known = Counter(record.split for record in store.records)
     refuse_unknown((*settings.data.train, *settings.data.validation), known)
-    begun = None if settings.start is None else load_model(settings.start, captioners)
-    if begun is not None and type(begun.settings.model) is captioners[settings.captioner].config:
+    begun = None if settings.start is None else load_model(settings.start)
+    spec = captioner_spec(settings.captioner)
+    if begun is not None and type(begun.settings.model) is spec.config:
         sizes = {**_sizes(begun, store), **settings.model}
         settings = replace(settings, model=sizes)
-    config = model_config(settings, captioners)
-    _check_pixels(store, config)
+    config = model_config(settings)
+    wanted = spec.backbone(config)
+    _check_pixels(store, wanted)
     if begun is not None:
-        _check_start(settings, begun, store, config)
+        _check_start(settings, begun, store, wanted)
     settings = replace(settings, model=asdict(config))
     pseudo = tuple(PseudoStore(folder) for folder in settings.data.pseudo)
     known_words = _teacher_words(settings, pseudo) if begun is None else begun.vocabulary
     vocabulary = _vocabulary(settings, store, known_words)
     _check_topk(settings, vocabulary)
     torch.manual_seed(settings.seed)
-    family = captioners[settings.captioner]
-    model = family.build(config, store.dim, len(vocabulary))
+    model = spec.build(config, store.dim, len(vocabulary))
     start = ""
     if begun is not None:
-        taken = take_weights(model, _first_weights(begun, config))
+        taken = take_weights(model, _first_weights(begun, wanted))
         _check_taken(settings, taken)
         start = taken.describe()
-    elif backbone := _backbone(config):
-        take_weights(model, pretrained_backbone(backbone))
+    elif wanted:
+        take_weights(model, pretrained_backbone(wanted))
     length: int = model.length  # type: ignore[assignment]
     further = [FeatureStore(folder) for folder in settings.data.unlabelled]
     images = JoinedStore([store, *further]) if further else store
@@ -126,21 +127,21 @@ def find_inputs(settings: Settings, captioners: Mapping[str, Family]) -> Inputs:
         vocabulary=vocabulary,
         targets=targets,
         validation=_validation_rows(settings, store),
-        family=family,
+        spec=spec,
         config=config,
         model=model,
         start=start,
     )
 
 
-def _backbone(config: object) -> str:
-    """The kind of backbone that a model has; empty: none."""
-    return config.backbone if isinstance(config, TransformerConfig) else ""
+def _own_backbone(begun: LoadedModel) -> str:
+    """The backbone that is part of the start model; empty: none."""
+    return begun.spec.backbone(begun.settings.model)
 
 
-def _check_pixels(store: FeatureStore, config: object) -> None:
+def _check_pixels(store: FeatureStore, wanted: str) -> None:
     """The same matrix for each cell's pixels would be no backbone."""
-    if store.index["backbone"] == PIXELS and not _backbone(config):
+    if store.index["backbone"] == PIXELS and not wanted:
         why = "the store holds pixels, and this model has no backbone to see them with"
         raise ConfigError(
             "model.backbone", why, 'Set backbone = "efficientnet-lite2", or use features.'
@@ -150,36 +151,35 @@ def _check_pixels(store: FeatureStore, config: object) -> None:
 def _sizes(begun: LoadedModel, store: FeatureStore) -> dict[str, Any]:
     """The start model's sizes; its backbone only where there are pixels to look at."""
     sizes = asdict(begun.settings.model)
-    if _backbone(begun.settings.model) and store.index["backbone"] != PIXELS:
+    if _own_backbone(begun) and store.index["backbone"] != PIXELS:
         sizes["backbone"] = ""
     return sizes
 
 
-def _check_start(
-    settings: Settings, begun: LoadedModel, store: FeatureStore, config: object
-) -> None:
+def _check_start(settings: Settings, begun: LoadedModel, store: FeatureStore, wanted: str) -> None:
     """Refuse a start model that learnt from features of another kind."""
     own = begun.settings
-    seeing, wanted = _backbone(own.model), _backbone(config)
-    reads = GRID_CHANNELS if seeing else own.features
-    given = GRID_CHANNELS if wanted else store.dim
+    seeing = _own_backbone(begun)
+    reads = trainable_backbone(seeing).dim if seeing else own.features
+    given = trainable_backbone(wanted).dim if wanted else store.dim
     if reads != given:
         why = f"it takes features of size {reads}, the store has {given}"
         raise ConfigError("start", why, "Prepare the features with the start model's backbone.")
     if settings.stage not in ("scst", "cmal") or (wanted and wanted == seeing):
         return
     backbone = backbone_digest(backbone_tensors(begun.model.state_dict())) if seeing else own.digest
-    here = load_efficientnet(wanted)[1] if wanted else store.index.get("weights", "")
+    here = store.index.get("weights", "")
+    if wanted:
+        here = backbone_spec(wanted).load(wanted, None).digest
     if backbone and here and backbone != here:
         why = "what it would see comes from a backbone with other weights than its own features"
         raise ConfigError("start", why, "Prepare the features with the start model's backbone.")
 
 
-def _first_weights(begun: LoadedModel, config: object) -> dict[str, Tensor]:
+def _first_weights(begun: LoadedModel, wanted: str) -> dict[str, Tensor]:
     """The start model's; a backbone that it does not have, or another one, is the package's."""
     weights = begun.model.state_dict()
-    wanted = _backbone(config)
-    if wanted and wanted == _backbone(begun.settings.model):
+    if wanted and wanted == _own_backbone(begun):
         return weights
     return without_backbone(weights) | (pretrained_backbone(wanted) if wanted else {})
 

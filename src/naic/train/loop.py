@@ -1,7 +1,6 @@
 """The training loop. It knows neither which stage it runs, nor which captioner."""
 
 import time
-from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import asdict
 from typing import Any
@@ -13,7 +12,6 @@ from torch import Tensor
 from naic.decode.decoding import Decoding
 from naic.errors import TrainingError
 from naic.learn.schedules import learning_rate
-from naic.models.captioners import CAPTIONERS, Family
 from naic.train import checkpoint
 from naic.train.checkpoint import Snapshot
 from naic.train.display import Display
@@ -30,7 +28,6 @@ EXAMPLES = 3
 def train(
     settings: Settings,
     *,
-    captioners: Mapping[str, Family] = CAPTIONERS,
     resume: bool = False,
     command: str = "",
 ) -> dict[str, Any]:
@@ -42,7 +39,7 @@ def train(
     Raises:
         TrainingError: the run collapsed, or memory ran out; the best weights so far are kept.
     """
-    with take_folder(settings, captioners, resume=resume) as (accelerator, inputs):
+    with take_folder(settings, resume=resume) as (accelerator, inputs):
         report = finished_report(accelerator, inputs)
         if report is None:
             with set_up(accelerator, inputs) as training:

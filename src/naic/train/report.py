@@ -51,7 +51,7 @@ class Reporter:
         """Caption the validation images with the weights as they are."""
         inputs, engine = self._training.inputs, self._training.engine
         with engine.autocast():
-            return self._validator.validate(engine.plain, inputs.family, decoding)
+            return self._validator.validate(engine.plain, inputs.spec, decoding)
 
     def keep_best(self, step: int, found: Validation) -> None:
         """Put the weights as they are into the run's `best` folder, with a card."""

@@ -21,7 +21,6 @@ from naic.errors import CheckpointError, ConfigError, StoreError
 from naic.files import locked, remove_temporaries, write_atomically
 from naic.learn.cider.references import References
 from naic.learn.cider.rewards import Mix, Rewards, make_rewards
-from naic.models.captioners import Family
 from naic.models.folder import check_fit
 from naic.train import checkpoint
 from naic.train.batches import Feed, check_shares
@@ -52,9 +51,7 @@ class TrainingState:
 
 
 @contextmanager
-def take_folder(
-    settings: Settings, captioners: Mapping[str, Family], *, resume: bool
-) -> Iterator[tuple[Accelerator, Inputs]]:
+def take_folder(settings: Settings, *, resume: bool) -> Iterator[tuple[Accelerator, Inputs]]:
     """Take the run's folder, and find all it needs."""
     accelerator = _accelerator(settings)
     check_processes(settings, accelerator.device.type, accelerator.num_processes)
@@ -62,7 +59,7 @@ def take_folder(
         if accelerator.is_main_process:
             _make_folder(settings.out)
             stack.enter_context(locked(settings.out))
-        inputs = find_inputs(settings, captioners)
+        inputs = find_inputs(settings)
         if accelerator.is_main_process:
             check_folder(inputs, resume=resume)
         yield accelerator, inputs
@@ -76,7 +73,7 @@ def set_up(accelerator: Accelerator, inputs: Inputs) -> Iterator[TrainingState]:
         inputs.model.to(accelerator.device)
         tools = make_tools(
             settings,
-            inputs.family,
+            inputs.spec,
             inputs.model,
             inputs.vocabulary,
             _rewards(inputs, accelerator),

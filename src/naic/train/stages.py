@@ -12,9 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from naic.decode.decoding import Decoding
-from naic.decode.policy import log_policy
-from naic.decode.said import spoken
-from naic.decode.sample import choose
+from naic.decode.policy import choose, log_policy, spoken
 from naic.learn.baselines import (
     MovingAverage,
     counterfactual_advantage,
@@ -25,7 +23,7 @@ from naic.learn.cider.rewards import Rewards
 from naic.learn.policy_loss import entropy, policy_loss
 from naic.learn.word_habits import bad_ending_table, bad_endings, repeats
 from naic.learn.xe import cross_entropy
-from naic.models.captioners import Family
+from naic.models.contract import CaptionerSpec
 from naic.text import Vocabulary
 from naic.train.batches import Batch
 from naic.train.settings import Settings
@@ -38,7 +36,7 @@ class Tools:
     """What a stage needs beside the model and the batch."""
 
     settings: Settings
-    family: Family
+    spec: CaptionerSpec
     plain: nn.Module  # the model without its wrapper for several processes: for decoding
     rewards: Rewards | None = None  # for scst and cmal
     cross_entropy: Callable[..., Tensor] = cross_entropy  # or its compiled form
@@ -48,7 +46,7 @@ class Tools:
 
 def make_tools(
     settings: Settings,
-    family: Family,
+    spec: CaptionerSpec,
     model: nn.Module,
     vocabulary: Vocabulary,
     rewards: Rewards | None,
@@ -56,7 +54,7 @@ def make_tools(
 ) -> Tools:
     """The tools of a stage that is about to begin, on the device of the model."""
     device = next(model.parameters()).device
-    tools = Tools(settings, family, model, rewards, cross_entropy)
+    tools = Tools(settings, spec, model, rewards, cross_entropy)
     if settings.stage != "cmal":
         return tools
     moving = MovingAverage(device) if settings.cmal.baseline == "ma" else None
@@ -90,16 +88,16 @@ def scst(model: nn.Module, batch: Batch, tools: Tools) -> tuple[Tensor, Logs]:
     gives their log-probabilities with gradients.
     """
     settings, rewards = tools.settings.scst, tools.rewards
-    assert tools.family.sample is not None
+    assert tools.spec.sample is not None
     assert rewards is not None
     samples = settings.samples
-    words = tools.family.sample(tools.plain, batch.features, batch.mask, samples)  # (B, S, N)
+    words = tools.spec.sample(tools.plain, batch.features, batch.mask, samples)  # (B, S, N)
     rows = batch.rows.repeat_interleave(samples)  # (B·S,)
     reward = rewards.score(words.flatten(0, 1), rows).view(-1, samples)  # (B, S)
     if settings.baseline == "loo":
         baseline = leave_one_out(reward)  # (B, S)
     else:
-        greedy = tools.family.caption(tools.plain, batch.features, batch.mask, Decoding())
+        greedy = tools.spec.caption(tools.plain, batch.features, batch.mask, Decoding())
         baseline = rewards.score(greedy, batch.rows)[:, None]  # (B, 1)
     said = spoken(words)  # (B, S, N)
     log_probs = _log_probs_of(model(batch.features, batch.mask, words), words)  # (B, S, N)

@@ -17,7 +17,7 @@ from naic.decode.decoding import Decoding
 from naic.errors import DataError
 from naic.metrics.cider import cider
 from naic.metrics.habits import habits
-from naic.models.captioners import Family
+from naic.models.contract import CaptionerSpec
 from naic.text import Vocabulary, tokenise
 
 
@@ -90,12 +90,12 @@ class Validator:
             [" ".join(tokenise(caption)) for caption in record.captions] for record in self._records
         ]
 
-    def validate(self, model: nn.Module, family: Family, decoding: Decoding) -> Validation:
+    def validate(self, model: nn.Module, spec: CaptionerSpec, decoding: Decoding) -> Validation:
         """Caption all images and score them; every process gets the result of all."""
         training = model.training
         model.eval()
         try:
-            own = self._caption(model, family, decoding)
+            own = self._caption(model, spec, decoding)
         finally:
             model.train(training)
         captions = self._gather(own)
@@ -115,10 +115,10 @@ class Validator:
         )
 
     @torch.no_grad()
-    def _caption(self, model: nn.Module, family: Family, decoding: Decoding) -> list[str]:
+    def _caption(self, model: nn.Module, spec: CaptionerSpec, decoding: Decoding) -> list[str]:
         """Captions of this process's images."""
         found = [
-            family.caption(model, features, mask, decoding)  # (batch, N)
+            spec.caption(model, features, mask, decoding)  # (batch, N)
             for features, mask in self._read_ahead()
         ]
         ids = [row for words in found for row in words.tolist()][: len(self._own)]

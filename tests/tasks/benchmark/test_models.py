@@ -72,14 +72,16 @@ def test_a_teacher_has_its_own_weights_and_the_students_backbone(models: Path) -
     made = ring(models / "seeing", models / "teacher")
     pair = made.pairs["whole"]
     taught = load_whole(models / "teacher").whole.model.state_dict()
+    assert pair.teacher is not None
     student, teacher = pair.student.model.state_dict(), pair.teacher.model.state_dict()
     name = "decoder.output.weight"
     assert torch.equal(teacher[name], taught[name])
     assert not torch.equal(teacher[name], student[name])
     backbone = next(key for key in student if key.startswith("backbone."))
     assert torch.equal(teacher[backbone], student[backbone])
-    alone = ring(models / "seeing").pairs["whole"].teacher.model.state_dict()
-    assert torch.equal(alone[name], student[name])
+    other = ring(models / "seeing").pairs["whole"].teacher
+    assert other is not None
+    assert torch.equal(other.model.state_dict()[name], student[name])
 
 
 def test_words_as_text(models: Path) -> None:
@@ -136,7 +138,7 @@ def test_the_papers_size(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(models_module, "BASE_PIXELS", PIXELS)
     loaded, pairs = transformer_base(2)
     made = Contest(loaded, pairs, CPU)
-    config = loaded.whole.model.config
+    config = loaded.settings.model
     assert (config.encoder_layers, config.decoder_layers, config.width) == (6, 6, 512)
     assert pairs["decode"].inputs(3).shape == (3, 36, 2048)
     for part in ("decode", "whole"):

@@ -5,14 +5,14 @@ import torch
 from torch.testing import assert_close
 
 from naic.decode.beam import beam_search
-from naic.decode.greedy import greedy
-from naic.models.transformer import Captioner
+from naic.decode.stepwise import greedy
+from naic.models.transformer import TransformerCaptioner
 from naic.tasks.benchmark.uncached import search_again
 from naic.text.vocabulary import PERIOD
 from tests.models.small import images, small
 
 
-def endless(seed: int) -> Captioner:
+def endless(seed: int) -> TransformerCaptioner:
     model = small(causal=True, seed=seed)
     with torch.no_grad():
         model.decoder.output.bias[PERIOD] = -1e4

@@ -8,18 +8,20 @@ import copy
 import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from naic.backbones.inside import without_backbone
+from naic.backbones.patches import PATCH
 from naic.decode.beam import beam_search
 from naic.errors import ConfigError
 from naic.models.config import TransformerConfig
 from naic.models.folder import ModelSettings, check_fit, load_model
-from naic.models.transformer import Captioner as Network
-from naic.models.with_backbone import PATCH, SeeingCaptioner, without_backbone
+from naic.models.transformer import CAUSAL, PARALLEL, TransformerCaptioner
 from naic.runtime.captions import Asked, write
 from naic.runtime.engines import EagerEngine, Engine, GraphEngine, Whole
 from naic.runtime.load import LoadedWhole
@@ -53,14 +55,14 @@ class Pair(NamedTuple):
     """Two models that take the same, and one such input for each of B images.
 
     Attributes:
-        student: the parallel one.
-        teacher: the causal one.
+        student: the one that says all words at once.
+        teacher: the causal one; None where the student is no Transformer.
         inputs: B to what both take: pixels on the host, or features, which a backbone would have
             left on its device.
     """
 
     student: Whole
-    teacher: Whole
+    teacher: Whole | None
     inputs: Callable[[int], Tensor]
 
 
@@ -68,16 +70,18 @@ class Searched(Whole):
     """A causal captioner that follows several sentences, or that has no cache."""
 
     def __init__(self, whole: Whole, way: Way) -> None:
-        super().__init__(whole.model, whole.backbone)
+        super().__init__(whole.spec, whole.model, whole.backbone)
         self.way = way
 
     def forward(self, pixels: Tensor) -> tuple[Tensor, Tensor]:
         """As any `Whole`, with the score of the sentence in place of its words' probabilities."""
-        memory = self._memory(pixels)
+        model = self.model
+        assert isinstance(model, TransformerCaptioner)
+        memory = model.encode(self.seen(pixels))
         if self.way.cached:
-            found = beam_search(self.model, memory, self.way.width)
+            found = beam_search(model, memory, self.way.width)
             return found.words[:, 0, :, None], found.scores
-        words, scores = search_again(self.model, memory, self.way.width)
+        words, scores = search_again(model, memory, self.way.width)
         return words[..., None], scores[:, None]
 
 
@@ -128,6 +132,7 @@ class Contest:
         """The model on the host is kept as it is, where it is of no use as it is."""
         pair = self.pairs[part]
         whole = pair.teacher if causal else pair.student
+        assert whole is not None  # rows of a teacher that is not there are left out
         compiled = runtime == "compile"
         if self.device.type == "cpu" and precision == "float32" and not compiled:
             return whole
@@ -152,8 +157,9 @@ class Contest:
         return self._exported[precision]
 
 
-def _compile_steps(model: Network) -> None:
+def _compile_steps(model: nn.Module) -> None:
     """Compile what each word repeats: all words in one piece would take many minutes."""
+    assert isinstance(model, TransformerCaptioner)
     model.encode = torch.compile(model.encode, dynamic=False)  # type: ignore[method-assign]
     model.step = torch.compile(model.step, dynamic=False)  # type: ignore[method-assign]
 
@@ -171,24 +177,33 @@ def make_pairs(loaded: LoadedWhole, teacher: Path | None, words: int) -> dict[st
         ConfigError: the models are of another kind, or not of the same shape.
         CheckpointError: the teacher's folder is damaged, or of another vocabulary.
     """
-    student = loaded.whole.model
-    if student.causal:
+    whole, settings = loaded.whole, loaded.settings
+    student, spec = whole.model, whole.spec
+    if not spec.one_pass:
         hint = "Name a parallel one first, and this one with --teacher."
         raise ConfigError("MODEL", "it writes word by word, as a teacher does", hint)
-    if not 1 <= words <= student.length:
-        why = f"{words} is not from 1 to {student.length}, the words of a sentence"
-        raise ConfigError("--words", why, f"Try {student.length}.")
-    causal = _teacher_of(student, teacher, words)
-    backbone = loaded.whole.backbone
+    if not 1 <= words <= whole.length:
+        why = f"{words} is not from 1 to {whole.length}, the words of a sentence"
+        raise ConfigError("--words", why, f"Try {whole.length}.")
     side = loaded.pixels
-    whole = Pair(loaded.whole, Whole(causal, backbone), lambda batch: _pixels(batch, side))
-    features = _features(loaded.whole, _pixels(1, side))  # (1, R, F)
-    decode = Pair(
-        Whole(_without_backbone(student), None),
-        Whole(_without_backbone(causal), None),
-        lambda batch: features.expand(batch, -1, -1).contiguous(),
-    )
-    return {"whole": whole, "decode": decode}
+    features = _features(whole, _pixels(1, side))  # (1, R, F)
+    plain = Whole(spec, spec.for_features(student, settings.model, settings.words), None)
+    pixels_of = partial(_pixels, side=side)
+
+    def features_of(batch: int) -> Tensor:
+        return features.expand(batch, -1, -1).contiguous()
+
+    if not isinstance(student, TransformerCaptioner):
+        if teacher is not None:
+            why = f"a {settings.captioner} captioner has none: it is no Transformer"
+            raise ConfigError("--teacher", why, "Leave it out.")
+        return {"whole": Pair(whole, None, pixels_of), "decode": Pair(plain, None, features_of)}
+    causal = _teacher_of(student, teacher, words)
+    blind = CAUSAL.for_features(causal, causal.config, causal.words)
+    return {
+        "whole": Pair(whole, Whole(CAUSAL, causal, whole.backbone), pixels_of),
+        "decode": Pair(plain, Whole(CAUSAL, blind, None), features_of),
+    }
 
 
 def transformer_base(words: int) -> tuple[LoadedWhole, dict[str, Pair]]:
@@ -202,23 +217,25 @@ def transformer_base(words: int) -> tuple[LoadedWhole, dict[str, Pair]]:
     vocabulary = Vocabulary((*SPECIAL, *names))
     config = TransformerConfig(backbone=BASE_BACKBONE)
     settings = ModelSettings("parallel", PATCH, BASE_WORDS, "pixels", config, BASE_PIXELS)
-    model = SeeingCaptioner(config, PATCH, BASE_WORDS, causal=False).eval()
-    loaded = LoadedWhole(Whole(model, None), settings, vocabulary, BASE_PIXELS)
+    model = TransformerCaptioner(config, PATCH, BASE_WORDS, causal=False).eval()
+    loaded = LoadedWhole(Whole(PARALLEL, model, None), settings, vocabulary, BASE_PIXELS)
     pairs = make_pairs(loaded, None, words)
-    student = Network(replace(config, backbone=""), BASE_FEATURES, BASE_WORDS, causal=False).eval()
+    blind = replace(config, backbone="")
+    student = TransformerCaptioner(blind, BASE_FEATURES, BASE_WORDS, causal=False).eval()
     decode = Pair(
-        Whole(student, None),
-        Whole(_teacher_of(student, None, words), None),
+        Whole(PARALLEL, student, None),
+        Whole(CAUSAL, _teacher_of(student, None, words), None),
         lambda batch: torch.randn(batch, BASE_REGIONS, BASE_FEATURES).half(),
     )
     return loaded, pairs | {"decode": decode}
 
 
-def _teacher_of(student: Network, folder: Path | None, words: int) -> Network:
+def _teacher_of(
+    student: TransformerCaptioner, folder: Path | None, words: int
+) -> TransformerCaptioner:
     config = replace(student.config, length=words)
     width = PATCH if config.backbone else student.encoder.project.in_features
-    kind = SeeingCaptioner if config.backbone else Network
-    teacher = kind(config, width, student.words, causal=True).eval()
+    teacher = TransformerCaptioner(config, width, student.words, causal=True).eval()
     weights = teacher.state_dict() | student.state_dict()
     if folder is not None:
         weights |= _read_teacher(folder, config, without_backbone(teacher.state_dict()))
@@ -233,7 +250,7 @@ def _read_teacher(
 ) -> dict[str, Tensor]:
     """Its weights; what it sees with stays the student's, so that only the words differ."""
     model = load_model(folder).model
-    if not isinstance(model, Network) or not model.causal:
+    if not isinstance(model, TransformerCaptioner) or not model.causal:
         raise ConfigError("--teacher", f"{folder} says all words at once", "Name a causal model.")
     for name in SAME:
         own, other = vars(model.config)[name], vars(config)[name]
@@ -245,22 +262,12 @@ def _read_teacher(
     return weights
 
 
-def _without_backbone(model: Network) -> Network:
-    """The same captioner for features; the weights are shared."""
-    config = replace(model.config, backbone="")
-    features = model.encoder.project.in_features
-    plain = Network(config, features, model.words, causal=model.causal).eval()
-    plain.load_state_dict(without_backbone(model.state_dict()), assign=True)
-    return plain
-
-
 @torch.inference_mode()
 def _features(whole: Whole, pixels: Tensor) -> Tensor:
     """(B, R, F) float16, as in a store."""
-    model = whole.model
-    sight = model.backbone if isinstance(model, SeeingCaptioner) else whole.backbone
-    assert sight is not None  # of `load_whole`: each model has the one or the other
-    features: Tensor = sight(pixels)
+    backbone = whole.model.backbone if whole.backbone is None else whole.backbone
+    assert isinstance(backbone, nn.Module)  # of `load_whole`: each model has the one or the other
+    features: Tensor = backbone(pixels)
     return features.half()
 
 

@@ -45,7 +45,7 @@ class Report:
 def describe(options: BenchmarkOptions, contest: "Contest") -> dict[str, Any]:
     """What was timed."""
     loaded = contest.loaded
-    student = loaded.whole.model
+    settings, shape = loaded.settings, asdict(loaded.settings.model)
     name: str = options.size
     if name == "shipped":
         name = "the model inside naic" if options.model is None else str(options.model)
@@ -53,13 +53,13 @@ def describe(options: BenchmarkOptions, contest: "Contest") -> dict[str, Any]:
     return {
         "name": name,
         "weights": sum(parameter.numel() for parameter in loaded.whole.parameters()),
-        "encoder_layers": student.config.encoder_layers,
-        "decoder_layers": student.config.decoder_layers,
-        "width": student.config.width,
-        "agents": student.length,
-        "words": student.words,
+        **{
+            key: shape[key] for key in ("encoder_layers", "decoder_layers", "width") if key in shape
+        },
+        "agents": loaded.whole.length,
+        "words": settings.words,
         "pixels": loaded.pixels,
-        "sight": student.config.backbone or loaded.settings.backbone,
+        "sight": loaded.whole.spec.backbone(settings.model) or settings.backbone,
         "features": f"{regions} x {features}",
         "teacher": None if options.teacher is None else str(options.teacher),
     }

@@ -19,6 +19,7 @@ NO_GRAPH = "a CUDA graph needs an NVIDIA GPU"
 NO_ONNX = "ONNX is timed on the processor: add --device cpu"
 NO_FEATURES = "an exported graph takes pixels"
 NO_TEACHER = "it writes word by word, and an exported graph is one pass: there is no ratio"
+NO_TWIN = "this captioner is no Transformer: there is no teacher of the same shape"
 NO_SHAPE = "each word has another shape, and each would be compiled by itself"
 
 State = Literal["planned", "timed", "left out", "failed"]
@@ -142,6 +143,16 @@ def _others(names: Sequence[Rival], batch: int, device: str) -> Iterator[Row]:
         for decoding in (GREEDY, BEAMS):
             model = RIVALS[name]
             yield Row("whole", "eager", PRECISIONS[device], batch, model, decoding, "on")
+
+
+def without_teacher(rows: Sequence[Row]) -> list[Row]:
+    """The same rows for a captioner that has no teacher of its shape."""
+    return [
+        replace(row, state="left out", why=NO_TWIN)
+        if row.model == TEACHER and row.state == "planned"
+        else row
+        for row in rows
+    ]
 
 
 def with_ratios(rows: Sequence[Row]) -> list[Row]:

@@ -20,6 +20,7 @@ from naic.tasks.benchmark.rows import (
     Row,
     plan,
     with_ratios,
+    without_teacher,
 )
 
 if TYPE_CHECKING:  # torch takes a second to import: not before there is work for it
@@ -72,6 +73,8 @@ def benchmark(options: BenchmarkOptions, hear: Hear = lambda done, total, bad: N
     if device.type == "cpu":
         keep_freed_memory()  # as a Captioner does
     contest = _contest(options, device)
+    if all(pair.teacher is None for pair in contest.pairs.values()):
+        rows = without_teacher(rows)
     report = Report(
         naic=__version__,
         command=options.command(),

@@ -12,18 +12,18 @@ from torch import Tensor
 from naic.decode.policy import log_policy
 from naic.models.decoder import DecoderLayer, Memory
 from naic.models.layers import aligned_linear
-from naic.models.transformer import Captioner
+from naic.models.transformer import TransformerCaptioner
 from naic.text.vocabulary import BOS
 
 
 @torch.no_grad()
-def search_again(model: Captioner, memory: Memory, width: int) -> tuple[Tensor, Tensor]:
+def search_again(model: TransformerCaptioner, memory: Memory, width: int) -> tuple[Tensor, Tensor]:
     """The likeliest sentence (B, N) that a beam of `width` finds, and its score (B,).
 
     For a model that never says the period: no sentence ends before the last place, so that the
     time does not depend on what is said. The image is encoded once, as with a cache.
     """
-    batch, device = memory.keys.shape[1], memory.keys.device
+    batch, device = memory.batch, memory.device
     heard = torch.full((batch, width, 1), BOS, device=device)
     # All beams start out alike, so only the first one counts.
     scores = torch.zeros((batch, width), device=device)
@@ -37,7 +37,7 @@ def search_again(model: Captioner, memory: Memory, width: int) -> tuple[Tensor, 
     return heard[:, 0, 1:], scores[:, 0]
 
 
-def _after(model: Captioner, memory: Memory, heard: Tensor) -> Tensor:
+def _after(model: TransformerCaptioner, memory: Memory, heard: Tensor) -> Tensor:
     """(B, W, V) logits of the word that follows `heard` (B, W, T), BOS and the words so far."""
     decoder = model.decoder
     embedded: Tensor = decoder.embedding(heard)

@@ -175,18 +175,13 @@ def validate_held_out(loaded: "LoadedModel", store: FeatureStore, device: str) -
 
     Features stand for what the model's backbone would see; loose ends are left, so that they count.
     """
-    from naic.backbones.efficientnet import GRID_CHANNELS
     from naic.backbones.load import choose_device
     from naic.decode.decoding import Decoding
-    from naic.models.with_backbone import without_backbone
     from naic.train.validate import Validator
 
-    model, settings = loaded.model, loaded.settings
-    if settings.model.backbone:
-        blind = replace(settings.model, backbone="")
-        model = loaded.family.build(blind, GRID_CHANNELS, settings.words)
-        model.load_state_dict(without_backbone(loaded.model.state_dict()))
+    settings = loaded.settings
+    model = loaded.spec.for_features(loaded.model, settings.model, settings.words)
     chosen = choose_device(device)
     rows = [row for row, record in enumerate(store.records) if record.split == HELD_OUT]
     validator = Validator(store, rows, loaded.vocabulary, batch=16, device=chosen)
-    return validator.validate(model.to(chosen).eval(), loaded.family, Decoding(repeats=False))
+    return validator.validate(model.to(chosen).eval(), loaded.spec, Decoding(repeats=False))

@@ -45,7 +45,7 @@ def measure_latency(
             own = loaded[name]
             with torch.no_grad():
                 taken = milliseconds(
-                    partial(own.family.caption, own.model, features, None, Decoding(beam)), chosen
+                    partial(own.spec.caption, own.model, features, None, Decoding(beam)), chosen
                 )
             if turn >= WARM_UP:
                 times[name].append(taken)

@@ -83,7 +83,7 @@ class Scorer:
         device = choose_device(self._device)
         loaded = load_model(folder, device=device)
         validator = Validator(self.store, self.rows, loaded.vocabulary, batch=BATCH, device=device)
-        found = validator.validate(loaded.model, loaded.family, Decoding(beam))
+        found = validator.validate(loaded.model, loaded.spec, Decoding(beam))
         write_atomically(target, found.results())
         return found.facts
 

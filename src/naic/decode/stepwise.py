@@ -1,0 +1,179 @@
+"""Writing word by word: greedily, or by chance. `beam.py` follows several sentences at once.
+
+Nothing here knows a network: a captioner that writes word by word has the few methods of
+`Stepwise`, and what it keeps of the images and of the sentences so far is its own affair.
+"""
+
+import functools
+import math
+from collections.abc import Callable
+from typing import NamedTuple, Protocol, TypeVar
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from naic.decode.policy import choose, log_policy
+from naic.errors import ConfigError
+from naic.text.vocabulary import BOS, PAD, PERIOD
+
+
+class EncodedImages(Protocol):
+    """What a captioner keeps of B images while it writes about them."""
+
+    @property
+    def batch(self) -> int:
+        """B, the images."""
+        ...
+
+    @property
+    def device(self) -> torch.device:
+        """Where they are."""
+        ...
+
+
+M = TypeVar("M", bound=EncodedImages)
+ReadM = TypeVar("ReadM", bound=EncodedImages, contravariant=True)
+C = TypeVar("C")  # what it keeps of the sentences so far
+
+
+class Stepwise(Protocol[ReadM, C]):
+    """A captioner that writes word by word.
+
+    Attributes:
+        length: N, the words of a sentence at most, its period counted.
+        words: V, the size of the vocabulary.
+    """
+
+    length: int
+    words: int
+
+    def empty_cache(self, memory: ReadM, width: int = 1) -> C:
+        """Room for writing `width` sentences an image."""
+        ...
+
+    def step(self, words: Tensor, position: Tensor, memory: ReadM, cache: C) -> Tensor:
+        """(B, W, V) logits of word `position` (0-dim int64), after hearing `words` (B, W)."""
+        ...
+
+    def follow(self, cache: C, parents: Tensor, position: Tensor) -> C:
+        """The cache when, after word `position`, sentence w goes on from sentence parents[b, w]."""
+        ...
+
+
+class Sentences(NamedTuple):
+    """Sentences, and how sure the captioner was of each word.
+
+    Attributes:
+        words: (..., N) int64; PAD after the period.
+        log_probs: (..., N) of the policy that picked the words; 0 after the period.
+    """
+
+    words: Tensor
+    log_probs: Tensor
+
+
+@torch.no_grad()
+def greedy(model: Stepwise[M, C], memory: M) -> Sentences:
+    """One sentence for each image: the likeliest word, then the likeliest word after it, (B, N)."""
+    found = _write(model, memory, 1, log_policy, _likeliest)
+    return Sentences(found.words[:, 0], found.log_probs[:, 0])
+
+
+def _likeliest(log_probs: Tensor) -> Tensor:
+    return log_probs.argmax(-1)
+
+
+@torch.no_grad()
+def sample(
+    model: Stepwise[M, C],
+    memory: M,
+    samples: int = 1,
+    temperature: float = 1.0,
+    top_k: int = 0,
+    top_p: float = 1.0,
+) -> Sentences:
+    """S sentences for each image, (B, S, N), each word drawn as often as the policy says.
+
+    The log-probabilities are those of the distribution that was sampled: tempered, cut to the
+    `top_k` likeliest words (0: all), then to the fewest words that hold a share `top_p`.
+    """
+    _check(samples, temperature, top_k, top_p)
+    policy = functools.partial(sharpen, temperature=temperature, top_k=top_k, top_p=top_p)
+    return _write(model, memory, samples, policy, choose)
+
+
+def sharpen(logits: Tensor, temperature: float = 1.0, top_k: int = 0, top_p: float = 1.0) -> Tensor:
+    """(..., V) the log-policy, tempered and cut to its likeliest words; see `sample`."""
+    log_probs = log_policy(logits / temperature)
+    size = log_probs.shape[-1]
+    if 0 < top_k < size:
+        best, ids = log_probs.topk(top_k, dim=-1)
+        log_probs = torch.full_like(log_probs, -math.inf).scatter(-1, ids, best).log_softmax(-1)
+    if top_p < 1:
+        falling, ids = log_probs.sort(dim=-1, descending=True)
+        probs = falling.exp()
+        before = probs.cumsum(-1) - probs  # the share held by likelier words: 0 for the first
+        falling = falling.masked_fill(before >= top_p, -math.inf)
+        log_probs = torch.empty_like(log_probs).scatter(-1, ids, falling).log_softmax(-1)
+    return log_probs
+
+
+def _check(samples: int, temperature: float, top_k: int, top_p: float) -> None:
+    """Refuse what cannot be sampled from."""
+    for name, value, good, hint in (
+        ("samples", samples, samples >= 1, "Give at least 1."),
+        ("temperature", temperature, 0 < temperature < math.inf, "Give a number above 0."),
+        ("top_k", top_k, top_k >= 0, "Give 0 for all words, or how many."),
+        ("top_p", top_p, 0 < top_p <= 1, "Give a share above 0, at most 1."),
+    ):
+        if not good:
+            raise ConfigError(name, f"{value} is out of range", hint)
+
+
+def _write(
+    model: Stepwise[M, C],
+    memory: M,
+    width: int,
+    policy: Callable[[Tensor], Tensor],
+    pick: Callable[[Tensor], Tensor],
+) -> Sentences:
+    """`width` sentences for each image, (B, W, N), that do not know of each other.
+
+    All N steps have the same shapes, and on a GPU nothing waits for the host, so that the whole
+    can be captured in a CUDA graph. On a CPU looking is free, so it stops when all have ended.
+
+    Args:
+        model: the captioner.
+        memory: the images.
+        width: sentences for each image.
+        policy: logits (B, W, V) to log-probabilities.
+        pick: log-probabilities (B, W, V) to words (B, W).
+    """
+    batch, device = memory.batch, memory.device
+    cache = model.empty_cache(memory, width)
+    word = torch.full((batch, width), BOS, device=device)
+    ended = torch.zeros((batch, width), dtype=torch.bool, device=device)
+    words, log_probs = [], []
+    for position in torch.arange(model.length, device=device).unbind(0):
+        choices = policy(model.step(word, position, memory, cache))
+        word = pick(choices)
+        log_prob = choices.gather(-1, word[..., None])[..., 0]
+        word = word.masked_fill(ended, PAD)
+        words.append(word)
+        log_probs.append(log_prob.masked_fill(ended, 0.0))
+        ended = ended | (word == PERIOD)
+        if may_look(device) and bool(ended.all()):
+            break
+    return Sentences(_fill(words, model.length, PAD), _fill(log_probs, model.length, 0.0))
+
+
+def may_look(device: torch.device) -> bool:
+    """Whether the host can look at a value at no cost."""
+    return device.type == "cpu" and not torch.compiler.is_compiling()
+
+
+def _fill(columns: list[Tensor], length: int, value: float) -> Tensor:
+    """The columns (B, W) side by side, filled up to (B, W, length)."""
+    stacked = torch.stack(columns, dim=-1)
+    return F.pad(stacked, (0, length - len(columns)), value=value)

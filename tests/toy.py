@@ -1,0 +1,50 @@
+"""All that a captioner is: settings, a network, how it is asked for words, and one line."""
+
+from dataclasses import dataclass
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from naic.decode.parallel import parallel
+from naic.decode.policy import NEVER
+from naic.models.captioners import CAPTIONERS
+from naic.models.contract import CaptionerSpec
+
+
+@dataclass(frozen=True)
+class BagConfig:
+    hidden: int = 32
+    length: int = 12
+
+
+class Bag(nn.Module):
+    """Sees the mean of the regions and says each word by itself."""
+
+    def __init__(self, config: BagConfig, features: int, words: int) -> None:
+        super().__init__()
+        self.length, self.words = config.length, words
+        self.hidden = nn.Linear(features, config.hidden)
+        self.output = nn.Linear(config.hidden, config.length * words)
+
+    def forward(
+        self, features: Tensor, mask: Tensor | None = None, words: Tensor | None = None
+    ) -> Tensor:
+        mean = features.to(self.hidden.weight.dtype).mean(1)
+        logits: Tensor = self.output(self.hidden(mean).relu())
+        return logits.view(-1, 1, self.length, self.words)
+
+
+@torch.no_grad()
+def propose(
+    model: Bag, features: Tensor, mask: Tensor | None, choices: int
+) -> tuple[Tensor, Tensor]:
+    return parallel(model(features, mask)[:, 0], min(choices, model.words - len(NEVER)))
+
+
+BAG = CaptionerSpec(BagConfig, Bag, propose)
+
+
+def add_bag(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The one line."""
+    monkeypatch.setitem(CAPTIONERS, "bag", BAG)
