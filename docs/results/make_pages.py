@@ -12,6 +12,7 @@ from typing import Any
 
 from cmal_page import cmal  # type: ignore[import-not-found]
 from finetune_page import finetune_pages  # type: ignore[import-not-found]
+from house_page import house_pages  # type: ignore[import-not-found]
 from ladder_page import ladder, variance_figure  # type: ignore[import-not-found]
 from photos_page import photos  # type: ignore[import-not-found]
 from speed_page import speed_pages  # type: ignore[import-not-found]
@@ -311,6 +312,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "photos.md": photos,
     **speed_pages(),
     **finetune_pages(),
+    **house_pages(),
     **{
         f"{path.parent.name}.md": partial(ladder, path.parent.name)
         for path in sorted(FOLDER.glob("*/table1.json"))
