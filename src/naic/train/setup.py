@@ -18,10 +18,11 @@ from torch import Tensor
 
 from naic.backbones.load import choose_device
 from naic.errors import CheckpointError, ConfigError, StoreError
-from naic.files import locked, remove_temporaries, write_atomically
+from naic.files import remove_temporaries, write_atomically
 from naic.learn.cider.references import References
 from naic.learn.cider.rewards import Mix, Rewards, make_rewards
 from naic.models.folder import check_fit
+from naic.resume import locked
 from naic.train import checkpoint
 from naic.train.batches import Feed, check_shares
 from naic.train.checkpoint import Snapshot
