@@ -37,6 +37,9 @@ def test_the_card_has_all_that_the_template_asks_for(tmp_path: Path) -> None:
     for part in ("A note.", "12.3 MB", "71 ms", "53 ms", "A student.", "### Packing", "CC BY 4.0"):
         assert part in text
     assert "# parallel captioner" not in text
+    for part in ("about 1.3 above", "had been scored before", "cut loose endings"):
+        assert part in text
+    assert "close to" not in text
     assert "$scores" in TEMPLATE.read_text(encoding="utf-8")
 
 
@@ -45,5 +48,7 @@ def test_what_ships_is_whole_and_small() -> None:
     assert set(files) == {"README.md", "config.toml", "model.safetensors", "vocab.json"}
     assert sum(files.values()) <= LARGEST
     text = (SHIPPED / "README.md").read_text(encoding="utf-8")
+    template = TEMPLATE.read_text(encoding="utf-8").splitlines()
+    assert [line for line in template if "$" not in line and line not in text.splitlines()] == []
     for heading in ("## Scores", "## Speed and size", "## Data and terms", "## Limits"):
         assert heading in text

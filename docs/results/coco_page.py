@@ -15,6 +15,9 @@ Row = dict[str, Any]
 Claim = tuple[str, str, str]  # what is expected, the figures, whether it holds
 PACKAGE = "30b3ae10334ba8c37b1c16e9b32fabd76d7eed2f62ea713bb9a91609f9f6a81e"  # Lite2 as installed
 STANDARD = 5000  # images of Karpathy's test split
+# CIDEr of one and the same captions by the number of images over which df is counted. Measured
+# outside this repository, where all 5,000 images were at hand.
+CIDER_BY_IMAGES = {2407: 108.6, 4392: 107.5, 5000: 107.3}
 TEACHER, STUDENT, GAP = 1.10, 1.07, 0.033  # CIDEr; the paper's student is 3.3 behind its teacher
 SHIPPED, REPEATS, ENDINGS = 0.005, 0.02, 0.01
 SERVER = """## For COCO's server
@@ -27,8 +30,11 @@ none are given here.
 """
 
 
-def about(run: dict[str, Any]) -> str:
-    """Of which images, seen by what: without it the figures would be taken for the paper's."""
+def about(run: dict[str, Any], log: Sequence[dict[str, Any]] = ()) -> str:
+    """Of which images, seen by what: without it the figures would be taken for the paper's.
+
+    `log`: the lines of test-evaluations.jsonl.
+    """
     data, reported, people = run["data"], run["reported"], run["people"]
     side = round(data["regions"] ** 0.5)
     tuned = (
@@ -39,15 +45,47 @@ def about(run: dict[str, Any]) -> str:
 - **Features**: an {side}×{side} grid of {data["backbone"]} at {data["pixels"]} pixels, {tuned};
   not the bottom-up regions that the paper has.
 - **Images**: {reported["images"]:,} of the {STANDARD:,} of Karpathy's {reported["split"]} split,
-  which is here less the images of val2017 and some others. The figures are close to those of the
-  standard split, and are not the same.
+  which is here less the images of val2017 and some others.
+{cider_by_images(reported["images"])}
 - **Programs**: METEOR 1.5 and SPICE are the reference programs, the others exact ones of our own.
-- **People**: {100 * people["bad_endings"]:.2f} % of the {people["captions"]:,} captions by people
-  of these images have a bad ending, {100 * people["repeats"]:.2f} % a word twice in a row.
+- **Human references**: of the {people["captions"]:,} captions that people wrote of these images
+  {100 * people["bad_endings"]:.2f} % have a bad ending, {100 * people["repeats"]:.2f} % a word
+  twice in a row.
 - **Machine**: {run["latency"]["device"]}; {run["machine"]}.
-- Everything was chosen on `val`. [test-evaluations.jsonl](test-evaluations.jsonl) has a line for
-  each time that captions of `test` were scored.
+- **Choices** were made by the figures of `val`. {test_evaluations(log)}
 """
+
+
+def cider_by_images(images: int) -> str:
+    """That CIDEr on fewer images is higher, and by how much."""
+    scores = CIDER_BY_IMAGES
+    if images not in scores:
+        return "- **CIDEr** is higher on fewer images: do not compare it with the standard split's."
+    counts = ", ".join(f"{count:,}" for count in scores)
+    found = ", ".join(f"{score:.1f}" for score in scores.values())
+    more = scores[images] - scores[STANDARD]
+    return f"""- **CIDEr** depends on how many images its document frequencies (df) are counted
+  over. The same captions, with df of {counts} images, score {found}
+  (measured outside this repository). So CIDEr is here about {more:.1f} above what {STANDARD:,}
+  images would give: take that off before you compare it with the paper's. Rows of this page can be
+  compared with each other."""
+
+
+def test_evaluations(log: Sequence[dict[str, Any]]) -> str:
+    """How often `test` was scored, and how much of it before the last settings were chosen."""
+    link = "[test-evaluations.jsonl](test-evaluations.jsonl)"
+    if not log:
+        return f"{link} has a line for each time that captions of `test` were scored."
+    last = {line["captions"]: line["sha256"] for line in log}  # the file that stands in the tables
+    files = {line["sha256"] for line in log}
+    earlier = len(files - {*last.values()})
+    told = f"""But `test` was scored more than once:
+  {link} has a line for each of the {len(log)} times, of {len(files)}
+  different files of captions."""
+    if earlier:
+        told += f""" {earlier} of these were of an earlier ladder; they were scored
+  before the settings of this one were chosen. So `test` is not untouched."""
+    return told
 
 
 def best_student(rows: Sequence[Row], curves: Mapping[str, Any]) -> Row:
@@ -138,6 +176,8 @@ def ship(shipped: dict[str, Any], best: Row) -> str:
 pixels where the rows above read features. And it speaks as `naic caption` does: where two
 neighbours name the same word, the likeliest sentence without a repeat is taken
 ([decision 017](../decisions/017-no-word-twice.md)). The tables allow repeats, as the paper does.
+The row was measured before `naic caption` began to cut loose endings ("... with a"): the share of
+bad endings is not today's, and the scores may differ a little.
 
 | | {heads} | repeats % | bad endings % |
 |---{"|---" * (len(NAMES) + 2)}|
@@ -147,7 +187,7 @@ neighbours name the same word, the likeliest sentence without a repeat is taken
 
 
 def before(calls: Sequence[dict[str, Any]]) -> str:
-    """What was done before the ladder: data, a first teacher, backbone."""
+    """What was done before the ladder: data, a first teacher, the backbone."""
     rows = "\n".join(
         f"| `{call['command']}` | {call['seconds'] / 60:.1f} min | {call['machine']} |"
         for call in calls

@@ -72,10 +72,13 @@ class _Coco:
             for name in ("shipped.json", "before.json")
         )
         self._best = coco_page.best_student(rows, _read(folder / "curves.json"))
+        log = folder.parent / "test-evaluations.jsonl"
+        lines = log.read_text(encoding="utf-8").splitlines() if log.exists() else []
+        self._log = [json.loads(line) for line in lines]
 
     def head(self) -> list[str]:
         calls = [] if self._before is None else [coco_page.before(self._before)]
-        return [coco_page.about(self._run), *calls]
+        return [coco_page.about(self._run, self._log), *calls]
 
     def targets(self) -> list[Claim]:
         rows = _by_system(self._rows)
@@ -286,6 +289,17 @@ def _stages(run: dict[str, Any]) -> str:
 
 Together {total / 60:.1f} minutes of stages; with `--jobs` some ran at the same time.
 Latency: {seen["images"]} images on {seen["device"]}, {seen["threads"]} threads, in turns.
+{_teacher_words(seen)}"""
+
+
+def _teacher_words(seen: dict[str, Any]) -> str:
+    """How many words the teacher wrote while it was timed: older runs let it go on on a GPU."""
+    if "words" in seen:
+        return f"The teacher wrote {seen['words']} words.\n"
+    if seen["device"] == "cpu":
+        return ""
+    return """On the GPU the teacher wrote 16 words, however soon its sentence ended: its ms, and
+the speed-up over it, are too large. [speed.md](speed.md) has both with the same number of words.
 """
 
 

@@ -18,7 +18,9 @@ from naic.data.features import MIRRORED_ID, FeatureStore
 from naic.data.readers import Reading, read, refuse_unknown
 from naic.data.records import Problems, Record
 from naic.data.storewriter import ShardRows, StoreWriter
+from naic.data.unseen import SEEN, read_seen
 from naic.errors import ConfigError, Problem, StoreError
+from naic.files import write_atomically
 from naic.images.sources import Mirrored
 from naic.progress import SILENT, Callbacks, Progress, Update
 from naic.resume import claim
@@ -84,6 +86,7 @@ def prepare(
         )
         resumed = sum(len(writer.span(number)) for number in writer.done)
         _check_space(options.out, len(reading.records) - resumed, backbone)
+        _note_seen(options)
         _fill(writer, backbone, options, update, resumed)
         store = writer.finish(problems.items)
     return Prepared(store, reading, read_errors(store), resumed, time.perf_counter() - started)
@@ -183,6 +186,13 @@ def _settings(options: PrepareOptions, backbone: "Backbone") -> dict[str, Any]:
         **labels,  # only where it is so: stores of before the options have no such keys
         **mirror,
     }
+
+
+def _note_seen(options: PrepareOptions) -> None:
+    """Beside features of a model's own backbone: the images whose captions it has learnt from."""
+    seen = None if options.weights is None else read_seen(options.weights)
+    if seen is not None and options.out is not None:
+        write_atomically(options.out / SEEN, seen.as_json())
 
 
 def _fill(

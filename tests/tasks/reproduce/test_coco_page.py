@@ -43,10 +43,30 @@ def test_it_says_of_what_its_figures_are(coco: ModuleType) -> None:
     assert "an 8×8 grid of efficientnet-lite2 at 256 pixels, tuned on COCO's captions" in text
     assert "not the bottom-up regions that the paper has" in text
     assert "2,407 of the 5,000 of Karpathy's test split" in text
-    assert "1.23 % of the 12,044 captions by people" in text
+    assert (
+        "of the 12,044 captions that people wrote of these images 1.23 % have a bad ending" in text
+    )
+    assert "close to" not in text
+    assert "df of 2,407, 4,392, 5,000 images, score 108.6, 107.5, 107.3" in text
+    assert "about 1.3 above what 5,000 images would give" in text
+    run["reported"]["images"] = 12
+    assert "**CIDEr** is higher on fewer images" in coco.about(run)
     assert "one H200; Linux, 16 cores." in text
     run["data"] = DATA | {"weights": coco.PACKAGE}
     assert "tuned" not in coco.about(run)
+
+
+def test_it_says_how_often_test_was_scored(coco: ModuleType) -> None:
+    log = [
+        {"captions": "kd.json", "sha256": "of the first run"},
+        {"captions": "kd.json", "sha256": "of the last run"},
+        {"captions": "kd.json", "sha256": "of the last run"},
+    ]
+    text = " ".join(coco.test_evaluations(log).split())
+    assert "each of the 3 times, of 2 different files of captions" in text
+    assert "1 of these were of an earlier ladder" in text
+    assert "earlier ladder" not in coco.test_evaluations(log[1:])
+    assert "once" not in coco.test_evaluations([])
 
 
 def test_the_weights_that_are_not_tuned_are_those_of_the_package(coco: ModuleType) -> None:

@@ -10,7 +10,7 @@ import pytest
 from naic.data.features import FeatureStore
 from naic.errors import ConfigError, NaicError, StoreError
 from naic.tasks.reproduce import dry_run, reproduce
-from naic.train.engine import Engine
+from naic.train.engine import TrainingEngine
 from tests.tasks.reproduce.conftest import ALL_TABLES
 from tests.tasks.reproduce.micro import Heard, differences, make_options, write_preset
 
@@ -133,15 +133,15 @@ def test_a_run_that_was_cut_off_goes_on(
 ) -> None:
     """Cut in the middle of every kind of stage, it ends with the figures of the unbroken run."""
     options = make_options(preset, tmp_path / "out", quick=True)
-    step, counted = Engine.step, [0]
+    step, counted = TrainingEngine.step, [0]
 
-    def stopping(self: Engine, *arguments: Any) -> Any:
+    def stopping(self: TrainingEngine, *arguments: Any) -> Any:
         counted[0] += 1
         if counted[0] in (2, 5, 9, 13):
             raise Stop
         return step(self, *arguments)
 
-    monkeypatch.setattr(Engine, "step", stopping)
+    monkeypatch.setattr(TrainingEngine, "step", stopping)
     monkeypatch.setattr("naic.tasks.reproduce.report.measure_latency", _once_stopped())
     stops = 0
     while True:
@@ -202,15 +202,15 @@ def test_only_tables(preset: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPat
         )
     assert not (tmp_path / "new").exists()
     counted = [0]
-    step = Engine.step
+    step = TrainingEngine.step
 
-    def stopping(self: Engine, *arguments: Any) -> Any:
+    def stopping(self: TrainingEngine, *arguments: Any) -> Any:
         counted[0] += 1
         if counted[0] > 5:  # the teacher has 2, the first student 3
             raise Stop
         return step(self, *arguments)
 
-    monkeypatch.setattr(Engine, "step", stopping)
+    monkeypatch.setattr(TrainingEngine, "step", stopping)
     with pytest.raises(Stop):
         reproduce(options, Heard().callbacks)
     part = make_options(preset, tmp_path / "out", quick=True, only_tables=True)

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from naic.data.features import FeatureStore
+from naic.data.unseen import SEEN, SeenImages
 from naic.errors import ConfigError, NaicError, StoreError
 from naic.tasks.options import PrepareOptions
 from naic.tasks.prepare import prepare
@@ -86,6 +88,11 @@ def test_a_store_whose_end_was_not_noted_is_looked_at_again(tmp_path: Path) -> N
         ({"splits": ("val", "test")}, StoreError, "all its images are of splits that are held out"),
         ({"backbone": "efficientnet-lite0", "seed": 1}, StoreError, "are not like those of"),
         ({"seed": 0}, StoreError, "of its images are in the labelled store too"),
+        (
+            {"seen": True},
+            StoreError,
+            "has learnt from the captions of 1 of its images",
+        ),
     ],
 )
 def test_unlabelled_stores_that_cannot_be(
@@ -93,7 +100,11 @@ def test_unlabelled_stores_that_cannot_be(
 ) -> None:
     values: dict[str, Any] = {"backbone": "blobs", "seed": 3, "unlabelled": True, **over}
     store = tmp_path / "store"
+    seen = values.pop("seen", None)
     prepare(PrepareOptions("shapes", "30", store, device="cpu", **values))
+    if seen is not None:
+        first = FeatureStore(store).records[0].id
+        (store / SEEN).write_bytes(SeenImages(frozenset({first})).as_json())
     folder = write_preset(tmp_path / "p", preset={"systems": ["+unlabelled"], "scst": False})
     features = whole / "features"
     options = make_options(folder, tmp_path / "out", features=features, unlabelled=store)

@@ -13,6 +13,7 @@ from naic.data.features import FeatureStore
 from naic.data.joined import JoinedStore
 from naic.data.pseudo import PseudoStore
 from naic.data.pseudowriter import PseudoWriter
+from naic.data.unseen import check_unseen
 from naic.errors import ConfigError, StoreError
 from naic.progress import Callbacks
 from naic.resume import claim
@@ -227,8 +228,10 @@ class StageRunner:
         return splits
 
     def _check_unseen(self) -> None:
-        """Unlabelled means unseen: neither the teacher nor df may know captions of these images."""
-        stores = (FeatureStore(self.folder(name)) for name in STORES)
+        """Unlabelled means unseen: by teacher and df, and by the backbone of both stores."""
+        from naic.train.inputs import is_tuned
+
+        stores = [FeatureStore(self.folder(name)) for name in STORES]
         labelled, unlabelled = ({record.id for record in store.records} for store in stores)
         if both := labelled & unlabelled:
             why = (
@@ -236,6 +239,7 @@ class StageRunner:
             )
             hint = "Prepare each from other images: --splits, or another --seed of shapes."
             raise StoreError(str(self.folder("unlabelled-features")), why, hint)
+        check_unseen(stores[1], stores[:1], tuned=is_tuned(stores[1]))
 
     def _share(self, stage: str, whole: str, share: float) -> None:
         """The first part of a store, in the order of its images; nothing is captioned again."""
