@@ -8,6 +8,7 @@ it the forward pass alone, on images that are ready in memory. `--device cuda` f
 """
 
 import argparse
+import contextlib
 import json
 import os
 import platform
@@ -26,7 +27,9 @@ from naic.backbones import Backbone, load_backbone
 from naic.data.decoding import Decoder
 from naic.data.readers import read
 from naic.data.records import Problems
-from naic.tasks.prepare import PrepareOptions, Progress, prepare
+from naic.progress import Callbacks, Progress
+from naic.tasks.options import PrepareOptions
+from naic.tasks.prepare import prepare
 
 MEGABYTE = 2**20
 
@@ -109,7 +112,8 @@ def decode_alone(options: PrepareOptions, images: int, pixels: int) -> float:
 def whole(options: PrepareOptions, watch: Watch) -> tuple[int, float, float]:
     """Extract into a throw-away store: how many images, at how many a second in all and warm."""
     with tempfile.TemporaryDirectory() as folder:
-        done = prepare(replace(options, out=Path(folder) / "store"), watch)
+        callbacks = Callbacks(progress=lambda _: contextlib.nullcontext(watch))
+        done = prepare(replace(options, out=Path(folder) / "store"), callbacks)
         seconds, images = watch.seconds(), len(done.store)
     return images, images / seconds, (images - watch.warm[0]) / (seconds - watch.warm[1])
 

@@ -92,7 +92,7 @@ def make_all_tools(inputs: Inputs, model: nn.Module) -> dict[str, Tools]:
 
 def gradient(model: nn.Module, batch: Batch, tools: Tools) -> tuple[Tensor, float]:
     """All parameters' in a row, float64; and the mean reward of what was sampled."""
-    loss, logs = STAGES["cmal"](model, batch, tools)
+    loss, logs = STAGES["cmal"].step(model, batch, tools)
     wanted = [p for p in model.parameters() if p.requires_grad]
     parts = torch.autograd.grad(loss, wanted)
     return torch.cat([part.flatten() for part in parts]).double(), float(logs["reward"])
@@ -105,7 +105,7 @@ def settle(model: nn.Module, feed: Feed, tools: dict[str, Tools], batches: int, 
     for step in range(batches, batches + SETTLING):
         seed_noise(seed, step, 1)
         with torch.no_grad():
-            _, logs = STAGES["cmal"](model, feed.fetch(feed.draw(step)[0]), tools["ma"])
+            _, logs = STAGES["cmal"].step(model, feed.fetch(feed.draw(step)[0]), tools["ma"])
         moving.update(logs["reward"])
     return float(moving.value)
 

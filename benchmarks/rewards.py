@@ -27,7 +27,7 @@ from torch import Tensor
 
 from naic.data.readers import read
 from naic.data.records import Problems
-from naic.learn.cider.reference_counts import encode_reference
+from naic.learn.cider.ngrams import encode_reference
 from naic.learn.cider.references import References
 from naic.learn.cider.rewards import Rewards, make_rewards
 from naic.text import PERIOD, UNK, Vocabulary

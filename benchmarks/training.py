@@ -32,7 +32,7 @@ from naic.models.flops import flops
 from naic.models.transformer import TransformerCaptioner
 from naic.train.batches import Batch, Draw, Feed
 from naic.train.config import read_settings
-from naic.train.engine import Engine, prepare_speed
+from naic.train.engine import TrainingEngine, prepare_speed
 from naic.train.inputs import Inputs, find_inputs
 from naic.train.settings import EngineSettings, Settings
 from naic.train.stages import make_tools
@@ -77,7 +77,7 @@ class Bench:
             store, vocabulary = inputs.store, inputs.vocabulary
             self.references = References.beside(store, vocabulary, settings.data.train)
 
-    def engine(self, compiled: bool, graph: bool) -> Engine:
+    def engine(self, compiled: bool, graph: bool) -> TrainingEngine:
         """A fresh model in one way of running it."""
         device = self.accelerator.device
         precision: Literal["bfloat16", "float32"] = (
@@ -96,7 +96,7 @@ class Bench:
             rewards,
             prepare_speed(model, way),
         )
-        return Engine(self.accelerator, tools, self.feed)
+        return TrainingEngine(self.accelerator, tools, self.feed)
 
     def seconds(self, way: str) -> tuple[float, float, float]:
         """A step, the first step (compiling, capturing), and the most memory in GB."""
@@ -128,7 +128,7 @@ class Bench:
         begins = [0.0, *ends.values()]
         return {name: ends[name] - begin for name, begin in zip(ends, begins, strict=False)}
 
-    def _prefixes(self, engine: Engine) -> dict[str, Callable[[list[Draw]], object]]:
+    def _prefixes(self, engine: TrainingEngine) -> dict[str, Callable[[list[Draw]], object]]:
         """The step cut off after each of its parts, in their order."""
         plain, spec = engine.plain, engine.tools.spec
         assert isinstance(plain, TransformerCaptioner)

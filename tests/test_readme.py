@@ -18,10 +18,10 @@ from PIL import Image
 
 from naic.cli.main import main
 from naic.cli.prepare import _from_file
-from naic.data.readers import READER_NAMES
+from naic.data.records import READER_NAMES
 from naic.decode.decoding import Decoding
-from naic.tasks.distil import DistilOptions
-from naic.tasks.evaluate.run import EvaluateOptions
+from naic.tasks.evaluate.options import EvaluateOptions
+from naic.tasks.options import DistilOptions
 from naic.tasks.reproduce import read_preset
 from naic.text import Vocabulary
 from naic.train.config import read_settings

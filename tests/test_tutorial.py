@@ -11,9 +11,8 @@ from naic.cli.main import VERBS
 from naic.cli.prepare import _parse as parse_prepare
 from naic.cli.train import _parse as parse_train
 from naic.tasks.caption.options import CaptionOptions
-from naic.tasks.distil import DistilOptions
-from naic.tasks.evaluate.run import EvaluateOptions
-from naic.tasks.pack_options import PackOptions
+from naic.tasks.evaluate.options import EvaluateOptions
+from naic.tasks.options import DistilOptions, PackOptions
 from naic.tasks.reproduce import ReproduceOptions, read_preset
 from naic.train.config import read_settings
 

@@ -1,22 +1,38 @@
 """Settings from TOML files into frozen dataclasses: a misspelt key is refused with its path."""
 
 import dataclasses
+import difflib
 import json
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, TypeVar, get_args, get_origin
+from typing import Any, Literal, TypeVar, get_args, get_origin
 
-from cattrs import transform_error
-from cattrs.errors import BaseValidationError
+import tomli_w
+from cattrs.errors import ClassValidationError, ForbiddenExtraKeysError
 from cattrs.preconf.tomllib import make_converter
-from cattrs.v import format_exception
 
 from naic.errors import ConfigError
 
 T = TypeVar("T")
 
 _converter = make_converter(forbid_extra_keys=True)
+# What is wrong with a value of another type, and what to write instead.
+_WANTED = {
+    bool: ("is not true or false", "Write true or false."),
+    int: ("is not a whole number", "Give a whole number, such as 3."),
+    float: ("is not a number", "Give a number, such as 0.5."),
+    str: ("is not text", "Put it in quotes."),
+    Path: ("is not a path", "Give a path as text, in quotes."),
+}
+
+
+class _BadValueError(Exception):
+    """A value that cannot be: why, and what to give instead."""
+
+    def __init__(self, why: str, hint: str) -> None:
+        super().__init__(why, hint)
+        self.why, self.hint = why, hint
 
 
 def _exactly(value: Any, kind: type) -> Any:  # noqa: ANN401
@@ -25,24 +41,53 @@ def _exactly(value: Any, kind: type) -> Any:  # noqa: ANN401
         return value
     if kind is float and type(value) is int:
         return float(value)
-    raise TypeError(f"{value!r} is not of type {kind.__name__}")
+    why, hint = _WANTED[kind]
+    raise _BadValueError(f"{value!r} {why}", hint)
 
 
-def _is_tuple(kind: Any) -> bool:  # noqa: ANN401
+def _path(value: Any, kind: type[Path]) -> Path:  # noqa: ANN401
+    if type(value) is not str:
+        why, hint = _WANTED[kind]
+        raise _BadValueError(f"{value!r} {why}", hint)
+    return Path(value)
+
+
+def _is_list(kind: Any) -> bool:  # noqa: ANN401
     return get_origin(kind) is tuple
+
+
+def _is_choice(kind: Any) -> bool:  # noqa: ANN401
+    return get_origin(kind) is Literal
+
+
+def _choice(value: Any, kind: Any) -> Any:  # noqa: ANN401
+    known = get_args(kind)
+    if value not in known:
+        raise _BadValueError(f"there is no {value!r}", f"One of: {', '.join(map(str, known))}.")
+    return value
 
 
 def _tuple(value: Any, kind: Any) -> tuple[Any, ...]:  # noqa: ANN401
     """A list only: a word would become its letters."""
     if not isinstance(value, list):
-        raise TypeError(f"{value!r} is not a list")
+        raise _BadValueError(
+            f"{value!r} is not a list", f"Write it as {_list_of(str(value), kind)}."
+        )
     return tuple(_converter.structure(item, get_args(kind)[0]) for item in value)
+
+
+def _list_of(text: str, kind: Any) -> str:  # noqa: ANN401
+    """How to write what was meant: "val" is ["val"], and "train, restval" ["train", "restval"]."""
+    words = [word.strip("[]\"' ") for word in text.split(",")]
+    quoted = map(json.dumps, words) if _is_text(get_args(kind)[0]) else words
+    return f"[{', '.join(quoted)}]"
 
 
 for _kind in (bool, int, float, str):
     _converter.register_structure_hook(_kind, _exactly)
-_converter.register_structure_hook(Path, lambda value, _: Path(_exactly(value, str)))
-_converter.register_structure_hook_func(_is_tuple, _tuple)
+_converter.register_structure_hook(Path, _path)
+_converter.register_structure_hook_func(_is_list, _tuple)
+_converter.register_structure_hook_func(_is_choice, _choice)
 
 
 def read_toml(path: Path) -> dict[str, Any]:
@@ -57,19 +102,76 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise ConfigError(str(path), f"is no valid TOML ({error})", "Mend that line.") from error
 
 
-def structure(values: dict[str, Any], kind: type[T], where: str) -> T:
-    """`values` as a `kind`, checked to the last key; `where` names the file in the message."""
+def structure(values: Mapping[str, Any], kind: type[T], where: str, table: str = "") -> T:
+    """`values` as a `kind`, checked to the last key.
+
+    Args:
+        values: what a file says.
+        kind: a dataclass.
+        where: names the file in the message; empty: there is none.
+        table: the part of the file that the values are, such as "model"; empty: all of it.
+    """
     try:
         return _converter.structure(values, kind)
-    except BaseValidationError as error:
-        why = "; ".join(transform_error(error, path=where, format_exception=_in_words))
-        known = ", ".join(field.name for field in dataclasses.fields(kind))  # type: ignore[arg-type]
-        raise ConfigError(where, why, f"Keys there are: {known}.") from error
+    except (ClassValidationError, _BadValueError) as error:
+        found = list(_problems(error, kind, table))
+        what, why, hint = found[0]
+        if len(found) > 1:
+            why = f"{why}; " + "; ".join(f"{other}: {reason}" for other, reason, _ in found[1:])
+        raise ConfigError(": ".join(filter(None, (where, what))), why, hint) from error
 
 
-def _in_words(error: BaseException, kind: type | None) -> str:
-    """A dataclass that checks itself has said what is wrong; the rest is cattrs's to tell."""
-    return str(error) if isinstance(error, ConfigError) else format_exception(error, kind)
+def value_of(text: str, kind: Any, name: str) -> Any:  # noqa: ANN401
+    """What was given for `name` on a command line, checked, as a TOML file would have it.
+
+    It is read as TOML, or else as it stands. Where text or a path is wanted it is never taken for
+    a number or a date, so that `--out 2024` is a folder.
+    """
+    try:
+        value = tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        value = text
+    if not isinstance(value, str) and _is_text(kind):
+        value = text
+    try:
+        _converter.structure(value, kind)
+    except _BadValueError as error:
+        wanted = _is_list(kind) and not isinstance(value, list)
+        hint = f"Write {name} '{_list_of(text, kind)}'." if wanted else error.hint
+        raise ConfigError(name, error.why, hint) from error
+    return value
+
+
+def _is_text(kind: Any) -> bool:  # noqa: ANN401
+    """Whether it is text, a path or one of some words, perhaps optional; a list of them is not."""
+    if _is_list(kind):
+        return False
+    return bool({str, Path} & {kind, *get_args(kind)}) or _is_choice(kind)
+
+
+def _problems(error: BaseException, kind: Any, path: str) -> Iterator[tuple[str, str, str]]:  # noqa: ANN401
+    """Each thing that is wrong: the path of its key, why, and what to do."""
+    if isinstance(error, ClassValidationError):
+        noted, others = error.group_exceptions()
+        for inner, note in noted:
+            yield from _problems(inner, note.type, f"{path}.{note.name}".lstrip("."))
+        for inner in others:
+            yield from _problems(inner, error.cl, path)
+    elif isinstance(error, ForbiddenExtraKeysError):
+        known = [field.name for field in dataclasses.fields(error.cl)]
+        for key in sorted(error.extra_fields):
+            close = difflib.get_close_matches(key, known, n=1)
+            hint = f"Did you mean {close[0]}? " if close else ""
+            where = f"{path}.{key}".lstrip(".")
+            yield where, "there is no such key", f"{hint}Keys there are: {', '.join(known)}."
+    elif isinstance(error, _BadValueError):
+        yield path, error.why, error.hint
+    elif isinstance(error, ConfigError):  # a dataclass that checks itself has said what is wrong
+        yield error.what, error.why, error.hint
+    elif isinstance(error, KeyError):
+        yield path, "is missing", "Add it."
+    else:
+        yield path, "is not a table", f"Write [{path}], and its keys below."
 
 
 def to_toml(settings: Any) -> str:  # noqa: ANN401
@@ -77,41 +179,22 @@ def to_toml(settings: Any) -> str:  # noqa: ANN401
 
     Fields that are None are left out, as TOML has no word for them: their default must be None.
     """
-    return "\n".join(_tables(settings, "")) + "\n"
+    return tomli_w.dumps(_plain(settings))
 
 
-def _tables(settings: Any, name: str) -> list[str]:  # noqa: ANN401
-    """The lines of a table, then those of the tables in it: TOML wants its plain keys first."""
-    plain, inner = [], []
-    for key, value in _items(settings):
-        if dataclasses.is_dataclass(value) or isinstance(value, Mapping):
-            path = f"{name}.{key}" if name else key
-            inner += ["", f"[{path}]", *_tables(value, path)]
-        elif value is not None:
-            plain.append(f"{key} = {_toml_value(value)}")
-    return plain + inner if plain or name else inner[1:]
-
-
-def _items(settings: Any) -> list[tuple[str, Any]]:  # noqa: ANN401
-    if isinstance(settings, Mapping):
-        return [(_toml_key(key), value) for key, value in settings.items()]
-    return [(field.name, getattr(settings, field.name)) for field in dataclasses.fields(settings)]
-
-
-def _toml_key(key: str) -> str:
-    bare = key and all(sign.isascii() and (sign.isalnum() or sign in "-_") for sign in key)
-    return key if bare else _toml_value(key)
-
-
-def _toml_value(value: Any) -> str:  # noqa: ANN401
+def _plain(value: Any) -> Any:  # noqa: ANN401
+    """What TOML has words for: tables, lists, text, numbers."""
     match value:
-        case bool():
-            return "true" if value else "false"
-        case int() | float():
-            return repr(value)
-        case str() | Path():
-            # JSON's escapes are TOML's too, but for DEL, and for pairs of them beyond 16 bits.
-            return json.dumps(str(value), ensure_ascii=False).replace("\x7f", "\\u007f")
+        case bool() | int() | float() | str():
+            return value
+        case Path():
+            return str(value)
         case tuple() | list():
-            return f"[{', '.join(_toml_value(item) for item in value)}]"
-    raise TypeError(f"{value!r} has no form in TOML")
+            return [_plain(item) for item in value]
+        case Mapping():
+            items = list(value.items())
+        case _ if dataclasses.is_dataclass(value):
+            items = [(one.name, getattr(value, one.name)) for one in dataclasses.fields(value)]
+        case _:
+            raise TypeError(f"{value!r} has no form in TOML")
+    return {key: _plain(item) for key, item in items if item is not None}

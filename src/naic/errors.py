@@ -1,5 +1,7 @@
 """One tree of exceptions: each says what failed, why, and what to do next."""
 
+from dataclasses import dataclass
+
 
 class NaicError(Exception):
     """Base of everything naic raises on purpose.
@@ -62,3 +64,12 @@ class MetricError(NaicError):
 
 class MissingExtraError(NaicError):
     """A package that belongs to an optional extra is not installed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something that could not be used: where it is, why, and what to do."""
+
+    where: str
+    why: str
+    hint: str

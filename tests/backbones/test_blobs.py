@@ -16,8 +16,8 @@ from naic.backbones.blobs import LEAST, REGIONS, SIDE, VERSION, Blobs, _largest
 from naic.data.shapes.drawing import PAINT, PAPER, draw
 from naic.data.shapes.scenes import Scene, SceneObject, make_scene
 from naic.errors import BackboneError, ConfigError
+from naic.tasks.options import PrepareOptions
 from naic.tasks.prepare import prepare
-from naic.tasks.prepare_options import PrepareOptions
 
 MANY = 300
 DIM = 121
@@ -247,7 +247,7 @@ def test_a_store_of_them(tmp_path: Path) -> None:
     options = PrepareOptions(
         reader="shapes", source="24", out=tmp_path / "a", backbone="blobs", device="cpu", seed=3
     )
-    store = prepare(options, lambda _: None).store
+    store = prepare(options).store
     _, _, features = many()
     for row in range(24):
         assert np.array_equal(store[row], features[row].half().numpy())

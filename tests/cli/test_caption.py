@@ -410,7 +410,8 @@ def test_raw_files_beside_their_images_are_counted(
     Path("a.CR2").write_bytes(b"raw")
     assert main(["caption", ".", "--out", "captions.csv"]) == 0
     assert capsys.readouterr().out == (
-        "captions: 1 in captions.csv; 1 passed over, with an image beside it\n"
+        "captions: 1 in captions.csv; 1 not opened, in favour of an image of the same name "
+        "in a format that naic can open\n"
     )
 
 

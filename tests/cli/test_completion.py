@@ -15,11 +15,9 @@ import pytest
 from naic.cli.completion import Option, Verb, bash, describe, fish, read_option, zsh
 from naic.cli.main import VERBS, main
 from naic.tasks.caption.options import CaptionOptions
-from naic.tasks.distil import DistilOptions
-from naic.tasks.evaluate.run import EvaluateOptions
+from naic.tasks.evaluate.options import EvaluateOptions
 from naic.tasks.finetune.options import FinetuneOptions
-from naic.tasks.pack_options import PackOptions
-from naic.tasks.prepare import PrepareOptions
+from naic.tasks.options import DistilOptions, PackOptions, PrepareOptions
 from naic.tasks.reproduce import ReproduceOptions
 
 # Stands in for a TAB at the end of a line, as bash itself would call the function.

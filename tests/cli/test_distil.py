@@ -7,8 +7,8 @@ from naic.cli.main import main
 from naic.data.features import FeatureStore
 from naic.data.pseudo import PseudoStore
 from naic.errors import ConfigError
-from naic.tasks.distil import DistilOptions
-from naic.tasks.prepare import PrepareOptions, prepare
+from naic.tasks.options import DistilOptions, PrepareOptions
+from naic.tasks.prepare import prepare
 from tests.tasks.teachers import distil_options, make_home, make_teacher, run
 
 
@@ -26,8 +26,8 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert "for 24 images; 16 were there already" in out
     assert "captions: 40 captions of 40 images by" in out
     assert main([*words, "--keep", "9"]) == 2
-    assert main([*words, "--beam", "4"]) == 1
-    assert "made with another beam" in capsys.readouterr().err
+    assert main([*words, "--beam", "4"]) == 2
+    assert "it was begun with beam = " in capsys.readouterr().err
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ def test_images_are_looked_at_first(
         pixels=32,
         device="cpu",
     )
-    made = prepare(chosen, lambda _: None)
+    made = prepare(chosen)
     teacher = make_teacher(tmp_path / "teacher", made.store)
     assert made.store.records[0].captions == ("a caption of people",)
     out = tmp_path / "out"

@@ -31,7 +31,7 @@ def test_the_tables(results: str, capsys: pytest.CaptureFixture[str], tmp_path: 
     lines = [line.split() for line in said.out.splitlines()]
     assert lines[0][:2] == ["60", "images;"]
     assert ["Bleu_4", "100.0", "100.0", "to", "100.0"] in lines
-    assert ["habit", "captions", "people"] in lines
+    assert ["habit", "captions", "references"] in lines
     assert ["empty", "captions", "0", "0"] in lines
     value = json.loads(out.read_text(encoding="utf-8"))
     low, high = value["intervals"]["CIDEr"]
@@ -46,7 +46,7 @@ def test_two_systems(results: str, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["evaluate", results, "--references", "60", "--fast", "--against", results]
     assert main([*words, "--bootstrap", "100"]) == 0
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]
-    assert ["habit", "captions", "against", "people"] in lines
+    assert ["habit", "captions", "against", "references"] in lines
     (rouge,) = (line for line in lines if line[:1] == ["ROUGE_L"])
     assert rouge[-6:] == ["100.0", "+0.0", "+0.0", "to", "+0.0", "1.000"]
 

@@ -20,7 +20,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert captured.err == ""  # the packages have much to say of themselves
     size = (out / "model.onnx").stat().st_size
     assert lines == [*dry[:-1], f"size:     {size:,} bytes", f"graph:    {out}/model.onnx"]
-    assert lines[:2] == ["images: 64 x 64 pixels", "words:    16 agents, 7 words"]
+    assert lines[:2] == ["images:   64 x 64 pixels", "words:    16 agents, 7 words"]
     assert Captioner(out / "model.onnx", device="cpu").engine.precision == "float32"
 
 

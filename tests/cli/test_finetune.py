@@ -32,7 +32,7 @@ def test_a_dry_run_says_what_would_be_done(
     lines = capsys.readouterr().out.splitlines()
     assert lines[:4] == [
         "model:     model",
-        "images:  10 to learn from, 2 held out (chosen by lot: it has no split called val)",
+        "images:    10 to learn from, 2 held out (at random: there is no split called val)",
         "new words: 1: there",
         "training:  20 epochs by XE, 20 by CMAL; 40 steps",
     ]
@@ -53,7 +53,7 @@ def test_what_was_captioned_can_be_learnt_from(
     assert main(["caption", "images", "--model", "says", *wanted.split()]) == 0
     capsys.readouterr()
     assert finetune(f"{table} --out out --model model --dry-run") == 0
-    assert "images:  10 to learn from, 2 held out" in capsys.readouterr().out
+    assert "images:    10 to learn from, 2 held out" in capsys.readouterr().out
 
 
 def test_it_tunes_and_prints_both_scores(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -84,7 +84,7 @@ def test_a_model_that_got_worse_is_told(
     (folder / "out/report.json").write_text(json.dumps(report))
     capsys.readouterr()
     assert finetune(words) == 0
-    assert ("the tuned model says less well" in capsys.readouterr().err) is told
+    assert ("the tuned model has a lower CIDEr than before" in capsys.readouterr().err) is told
 
 
 @pytest.mark.parametrize(

@@ -83,7 +83,8 @@ def test_help_takes_little_cpu_time() -> None:
 def test_errors_are_one_line_and_exit_1(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["show", "no-such-folder"]) == 1
     assert capsys.readouterr().err == (
-        "naic show: no-such-folder: is no feature store. Make one with `naic prepare`.\n"
+        "naic show: no-such-folder: there is no such folder. "
+        "Make a feature store with `naic prepare`.\n"
     )
 
 

@@ -5,6 +5,7 @@ import pytest
 
 from naic.cli import screen
 from naic.cli.screen import progress
+from naic.progress import Progress
 
 
 class Clock:
@@ -23,17 +24,17 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 def test_lines_say_how_fast_and_how_long(clock: Clock, capsys: pytest.CaptureFixture[str]) -> None:
     assert not sys.stderr.isatty()
     with progress("captions") as update:
-        update(100, 1100, 0)  # those before were done by an earlier run
+        update(Progress(100, 1100, 0))  # those before were done by an earlier run
         clock.now += 5
-        update(110, 1100, 0)  # too soon for a line
+        update(Progress(110, 1100, 0))  # too soon for a line
         clock.now += 5
-        update(300, 1100, 0)
+        update(Progress(300, 1100, 0))
         clock.now += 10
-        update(302, 1100, 1)
+        update(Progress(302, 1100, 1))
         clock.now += 1980
-        update(303, 1100, 1)
+        update(Progress(303, 1100, 1))
         clock.now += 1
-        update(1100, 1100, 1)
+        update(Progress(1100, 1100, 1))
     assert capsys.readouterr().err.splitlines() == [
         "captions: 100/1100",
         "captions: 300/1100, 38/s, 21 s left",
@@ -48,12 +49,12 @@ def test_what_comes_before_the_first_is_not_held_against_the_others(
 ) -> None:
     """A model is loaded, and then a whole batch comes at once."""
     with progress("captions") as update:
-        update(0, 48, 0)
+        update(Progress(0, 48, 0))
         clock.now += 20
         for done in range(1, 17):
-            update(done, 48, 0)
+            update(Progress(done, 48, 0))
         clock.now += 10
-        update(17, 48, 0)
+        update(Progress(17, 48, 0))
     assert capsys.readouterr().err.splitlines() == [
         "captions: 0/48",
         "captions: 1/48",
@@ -63,9 +64,9 @@ def test_what_comes_before_the_first_is_not_held_against_the_others(
 
 def test_a_short_run_has_no_speed(clock: Clock, capsys: pytest.CaptureFixture[str]) -> None:
     with progress("captions") as update:
-        update(0, 2, 0)
+        update(Progress(0, 2, 0))
         clock.now += 0.5
-        update(2, 2, 0)
+        update(Progress(2, 2, 0))
     assert capsys.readouterr().err == "captions: 0/2\ncaptions: 2/2\n"
 
 

@@ -11,7 +11,7 @@ from naic.cli.main import main
 from naic.train import launch as launch_module
 from naic.train import watchdog
 from naic.train.config import settings_toml
-from naic.train.engine import Engine
+from naic.train.engine import TrainingEngine
 from naic.train.loop import train
 from naic.train.runlog import read_metrics
 from tests.models.conftest import one_thread
@@ -69,8 +69,14 @@ def test_nothing_is_bad_usage(capsys: pytest.CaptureFixture[str]) -> None:
         (["config.toml", "--run.epoch", "3"], "Did you mean --run.epochs?"),
         (["config.toml", "--runs.epochs", "3"], "--runs.epochs: there is no such setting. Did"),
         (["config.toml", "--model.widht", "3"], "Did you mean --model.width?"),
-        (["config.toml", "--zzz", "3"], "--zzz: there is no such setting. docs/train.md has"),
-        (["config.toml", "--captioner", "x", "--model.a", "3"], "there is no captioner 'x'"),
+        (["config.toml", "--zzz", "3"], "--zzz: there is no such setting. `naic train --help`"),
+        (
+            ["config.toml", "--captioner", "x", "--model.a", "3"],
+            "--captioner: there is no 'x'.",
+        ),
+        (["config.toml", "--cmal.baseline", "foo"], "--cmal.baseline: there is no 'foo'. One of:"),
+        (["config.toml", "--run.epochs", "abc"], "--run.epochs: 'abc' is not a number. Give"),
+        (["config.toml", "--data.validation", "val"], "--data.validation: 'val' is not a list."),
         (["config.toml", "--run.batch", "0"], "run.batch: 0 is not between"),
         (["config.toml", "--stage", "scst"], "the stage scst does not use [xe]"),
         (["config.toml", "--captioner", "parallel"], "stage: a parallel captioner cannot be"),
@@ -164,7 +170,7 @@ def test_what_fails_is_no_bad_usage(
 ) -> None:
     assert main(["train", "config.toml", "--data.features", "../nowhere"]) == 1
     assert "nowhere" in capsys.readouterr().err
-    monkeypatch.setattr(Engine, "step", lambda *_: {"loss": torch.tensor(math.nan)})
+    monkeypatch.setattr(TrainingEngine, "step", lambda *_: {"loss": torch.tensor(math.nan)})
     assert main(["train", "config.toml", "--out", "other"]) == 1
     assert "naic train: step 1: loss is not a finite number" in capsys.readouterr().err
 

@@ -22,6 +22,8 @@ class NoImage:
     def load(self, at_least: int | None = None) -> Image:
         raise AssertionError
 
+    def describe(self) -> None: ...
+
 
 def make_store(
     folder: Path,

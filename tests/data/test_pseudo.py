@@ -108,12 +108,17 @@ def test_a_damaged_store_is_refused(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match=r"it has no beam, captions, features, images, teacher"):
         PseudoStore(folder)
     (folder / "index.json").unlink()
-    with pytest.raises(StoreError, match=r"is an unfinished .* Run the same `naic distil` again"):
+    with pytest.raises(
+        StoreError, match=r"store in this folder is unfinished. Run the same `naic distil` again"
+    ):
         PseudoStore(folder)
 
 
 def test_other_folders_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match=r"is no pseudo-caption store. Make one with `naic distil"):
+    with pytest.raises(
+        StoreError,
+        match=r"no pseudo-caption store in this folder. Make a .* with `naic distil",
+    ):
         PseudoStore(tmp_path)
     make_store(tmp_path / "features", [["a cat"]])
     with pytest.raises(StoreError, match="has format 1, and pseudo captions are"):
@@ -126,11 +131,11 @@ def test_other_folders_are_refused(tmp_path: Path) -> None:
 def test_a_store_is_never_of_two_things(tmp_path: Path) -> None:
     folder = tmp_path / "p"
     make_pseudo(folder, SAID)
-    with pytest.raises(StoreError, match="made with another beam"):
+    with pytest.raises(ConfigError, match="begun with beam"):
         PseudoWriter(folder, list(SAID), settings_of() | {"beam": 5}, PER_SHARD)
-    with pytest.raises(StoreError, match="made with another list of images"):
+    with pytest.raises(ConfigError, match="another list of images"):
         PseudoWriter(folder, ["r9", *list(SAID)[1:]], settings_of(), PER_SHARD)
-    with pytest.raises(StoreError, match="made with another per_shard"):
+    with pytest.raises(ConfigError, match="begun with per_shard"):
         PseudoWriter(folder, list(SAID), settings_of(), PER_SHARD + 1)
 
 

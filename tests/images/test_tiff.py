@@ -4,8 +4,7 @@ import pytest
 
 from naic.errors import ImageError
 from naic.images import open_image
-from naic.images.containers import DamagedError
-from naic.images.tiff import clean_tiff
+from naic.images.containers import DamagedError, clean_tiff
 from tests.images.images import encode, photo
 
 GREY = {256: 4, 257: 4, 258: 8, 259: 1, 262: 1, 273: 8, 277: 1, 278: 4, 279: 16}

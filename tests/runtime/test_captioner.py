@@ -17,7 +17,6 @@ from torch import Tensor
 from naic.backbones import load_backbone
 from naic.backbones.extract import extract
 from naic.data.features import FeatureStore
-from naic.data.sources import FileImage
 from naic.decode.decoding import Decoding
 from naic.decode.policy import log_policy
 from naic.errors import (
@@ -29,13 +28,14 @@ from naic.errors import (
     NaicError,
 )
 from naic.images import open_image, square_pixels
+from naic.images.sources import FileImage, ImageLike
 from naic.metrics.habits import BAD_ENDINGS
 from naic.models.folder import LoadedModel, load_model
 from naic.runtime import captioner as room
 from naic.runtime import engines
 from naic.runtime.captioner import Caption, Captioner, shipped_model
-from naic.runtime.images import ImageLike
-from naic.tasks.prepare import PrepareOptions, prepare
+from naic.tasks.options import PrepareOptions
+from naic.tasks.prepare import prepare
 from tests.images.images import encode, photo
 from tests.runtime.small import LENGTH, NETWORK, PIXELS, WORDS, make_model
 
@@ -129,7 +129,7 @@ def test_a_model_without_backbone_says_what_it_says_of_a_store(
         pixels=PIXELS,
         device="cpu",
     )
-    prepare(options, lambda _: None)
+    prepare(options)
     features, _ = FeatureStore(tmp_path).batch(range(len(SIZES)))
     held = torch.from_numpy(features)
     words, own = caption_of(load_model(home / captioner), held)

@@ -8,7 +8,8 @@ from naic.data.features import FeatureStore
 from naic.models.captioners import CAPTIONERS
 from naic.models.config import TransformerConfig
 from naic.models.folder import ModelSettings, write_model
-from naic.tasks.distil import Distilled, DistilOptions, distil
+from naic.tasks.distil import Distilled, distil
+from naic.tasks.options import DistilOptions
 from naic.text import Vocabulary
 from tests.train.runs import MODEL, make_learnable_store, make_vocabulary
 
@@ -61,4 +62,4 @@ def distil_options(home: Path, out: Path) -> DistilOptions:
 
 
 def run(options: DistilOptions) -> Distilled:
-    return distil(options, lambda _: None)
+    return distil(options)

@@ -15,14 +15,16 @@ import torch
 
 from naic.data.features import FeatureStore
 from naic.decode.beam import beam_search
-from naic.errors import StoreError
+from naic.errors import ConfigError, StoreError
 from naic.files import TEMPORARY_SUFFIX
 from naic.models.folder import load_model
-from naic.tasks.distil import DistilOptions, distil
-from naic.tasks.prepare import Progress
+from naic.progress import Progress
+from naic.tasks.distil import distil
+from naic.tasks.options import DistilOptions
 from tests.data.stores import make_store
 from tests.tasks.teachers import distil_options, make_home, make_teacher, run
 from tests.train.runs import IMAGES, VALIDATION, on_one_thread
+from tests.watch import watch
 
 ALL = IMAGES + VALIDATION
 
@@ -88,7 +90,7 @@ def test_a_run_that_was_cut_off_goes_on_and_ends_the_same(
     options: DistilOptions, tmp_path: Path
 ) -> None:
     seen: list[Progress] = []
-    distil(options, seen.append)
+    distil(options, watch(seen.append))
     counts = [p.done for p in seen]
     assert counts == [0, 3, 6, 9, 12, 15, 18, 21, 24, 27, 30, 33, 36, 39, 40]
     whole = files(options.out)
@@ -100,7 +102,7 @@ def test_a_run_that_was_cut_off_goes_on_and_ends_the_same(
                 raise KeyboardInterrupt
 
         with pytest.raises(KeyboardInterrupt):
-            distil(again, stop)
+            distil(again, watch(stop))
         assert "index.json" not in files(again.out)
         # A shard is written after the report of its last batch.
         kept = 12 * (max(cut - 1, 0) // 12)
@@ -166,7 +168,7 @@ def test_parts_work_side_by_side_and_keep_others_out(options: DistilOptions) -> 
 
     (options.out).mkdir()
     (options.out / f"shard-00000.jsonl.1-2{TEMPORARY_SUFFIX}").write_bytes(b"of a killed run")
-    done = distil(first, meanwhile)
+    done = distil(first, watch(meanwhile))
     assert done.store is not None
     assert len(done.store.taught) == IMAGES
     assert not list(options.out.glob(f"*{TEMPORARY_SUFFIX}"))
@@ -234,7 +236,7 @@ def test_a_gpu_says_the_same(options: DistilOptions, tmp_path: Path) -> None:
     assert store is not None
     same = [store.captions[id_] == said for id_, said in cpu.captions.items()]
     assert sum(same) > len(same) // 2
-    with pytest.raises(StoreError, match="holds pseudo captions made with another precision"):
+    with pytest.raises(ConfigError, match="it was begun with precision"):
         run(replace(half, precision="float32"))
 
 

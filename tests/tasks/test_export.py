@@ -11,7 +11,8 @@ from naic.errors import CheckpointError, ConfigError, MissingExtraError
 from naic.runtime import captioner
 from naic.runtime.captioner import Captioner
 from naic.runtime.load import load_whole
-from naic.tasks.export import ExportOptions, Report, export_model
+from naic.tasks.export import Report, export_model
+from naic.tasks.options import ExportOptions
 from naic.text.vocabulary import Vocabulary
 from tests.tasks.packs import CARD, NETWORK, VOCABULARY, make_model
 

@@ -9,7 +9,8 @@ import torch
 from naic.backbones import load_backbone
 from naic.errors import CheckpointError, ConfigError
 from naic.models.folder import load_model
-from naic.tasks.pack import PackOptions, pack_model
+from naic.tasks.options import PackOptions
+from naic.tasks.pack import pack_model
 from tests.tasks.packs import CARD, NETWORK, make_model
 
 

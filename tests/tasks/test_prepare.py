@@ -14,8 +14,11 @@ from naic.backbones import load_backbone
 from naic.cli.main import main
 from naic.data.features import FeatureStore
 from naic.errors import ConfigError, StoreError, WriteError
-from naic.tasks.prepare import Prepared, PrepareOptions, Progress, dry_run, prepare
+from naic.progress import Progress
+from naic.tasks.options import PrepareOptions
+from naic.tasks.prepare import Prepared, dry_run, prepare
 from tests.tasks.bad_files import WAYS, jpeg, make_folder
+from tests.watch import watch
 
 SMALL = ("--backbone", "efficientnet-lite0", "--pixels", "32", "--device", "cpu")
 
@@ -35,7 +38,7 @@ def small(out: Path | None, count: int = 40, **changes: Any) -> PrepareOptions:
 
 
 def run(options: PrepareOptions) -> Prepared:
-    return prepare(options, lambda _: None)
+    return prepare(options)
 
 
 def files(folder: Path) -> dict[str, bytes]:
@@ -60,7 +63,7 @@ def test_features_are_those_of_the_backbone(tmp_path: Path) -> None:
 
 def test_progress_counts_up_to_the_end(tmp_path: Path) -> None:
     seen: list[Progress] = []
-    prepare(small(tmp_path / "a", 20), seen.append)
+    prepare(small(tmp_path / "a", 20), watch(seen.append))
     assert [p.done for p in seen] == [0, 8, 16, 20]
     assert {p.total for p in seen} == {20}
 
@@ -73,7 +76,7 @@ def test_a_cut_off_run_goes_on_and_ends_the_same(tmp_path: Path) -> None:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        prepare(small(tmp_path / "cut"), stop)
+        prepare(small(tmp_path / "cut"), watch(stop))
     assert "index.json" not in files(tmp_path / "cut")
     again = run(small(tmp_path / "cut"))
     assert again.resumed == 16
@@ -180,7 +183,7 @@ def test_two_runs_cannot_share_a_folder(tmp_path: Path) -> None:
 def test_a_full_disk_is_said_before_the_work(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("naic.tasks.prepare._free_bytes", lambda _: 1000)
+    monkeypatch.setattr("naic.tasks.prepare.free_bytes", lambda _: 1000)
     with pytest.raises(StoreError, match=r"needs 0\.0 GB more, and 0\.0 GB are free"):
         run(small(tmp_path / "a"))
 
@@ -267,7 +270,7 @@ def test_unlabelled_images_have_no_captions(
     assert mute.store.index["unlabelled"] is True
     assert "unlabelled" not in FeatureStore(tmp_path / "said").index
     for folder, unlabelled in (("said", True), ("mute", False)):
-        with pytest.raises(StoreError, match=r"another .*list of images and captions"):
+        with pytest.raises(ConfigError, match=r"another .*list of images and captions"):
             run(small(tmp_path / folder, 16, unlabelled=unlabelled))
     words = ["prepare", "shapes", "4", "--out", str(tmp_path / "c"), "--unlabelled", *SMALL]
     assert main(words) == 0
@@ -316,7 +319,7 @@ def test_mirrored_images_come_after_all_others(tmp_path: Path) -> None:
         assert np.abs(image[:, ::-1, :, ::-1].astype(int) - mirrored).max() <= 1
     assert done.reading.captions == 5 * (40 + len(chosen))
     assert done.store.index["mirrored"] == ["train"]
-    with pytest.raises(StoreError, match="another"):
+    with pytest.raises(ConfigError, match="another"):
         run(small(tmp_path / "plain", 40, backbone="pixels", mirror=("train",)))
     with pytest.raises(ConfigError, match="there is no split 'trian'"):
         run(small(tmp_path / "no", 40, mirror=("trian",)))

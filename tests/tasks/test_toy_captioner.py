@@ -11,9 +11,10 @@ from naic.errors import ConfigError
 from naic.models.folder import load_model
 from naic.runtime.captioner import Captioner
 from naic.tasks.benchmark.run import BenchmarkOptions, benchmark
-from naic.tasks.distil import DistilOptions, distil
-from naic.tasks.export import ExportOptions, export_model
-from naic.tasks.pack import PackOptions, pack_model
+from naic.tasks.distil import distil
+from naic.tasks.export import export_model
+from naic.tasks.options import DistilOptions, ExportOptions, PackOptions
+from naic.tasks.pack import pack_model
 from tests.images.images import encode, photo
 from tests.runtime.small import NETWORK
 from tests.toy import Bag, add_bag
@@ -72,7 +73,7 @@ def test_it_captions(capsys: pytest.CaptureFixture[str]) -> None:
 def test_it_is_no_teacher_and_says_so() -> None:
     options = DistilOptions(Path("run/best"), Path("pseudo"), features=(Path("store"),))
     with pytest.raises(ConfigError, match="a bag captioner cannot search for sentences"):
-        distil(options, lambda _: None)
+        distil(options)
 
 
 def test_it_is_timed_without_a_teacher() -> None:

@@ -59,7 +59,7 @@ class Game:
             for team in teams:
                 chance *= self.chances[team]
             with sampling(*teams):
-                loss, _ = STAGES["cmal"](self.model, BATCH, tools)
+                loss, _ = STAGES["cmal"].step(self.model, BATCH, tools)
             for part, own in zip(total, gradients(loss, self.model), strict=True):
                 part.add_(own, alpha=chance)
         return total

@@ -15,16 +15,16 @@ from naic.config import structure
 from naic.data.batches import Targets
 from naic.data.features import MIRRORED_ID, FeatureStore
 from naic.data.records import Record
-from naic.data.sources import Mirrored
 from naic.data.storewriter import ShardRows, StoreWriter
 from naic.errors import NaicError
+from naic.images.sources import Mirrored
 from naic.learn.cider.references import References
 from naic.learn.cider.rewards import Rewards, make_rewards
 from naic.models.captioners import CAPTIONERS
 from naic.text import Vocabulary
 from naic.train import stages
 from naic.train.batches import Feed
-from naic.train.engine import Engine, prepare_speed
+from naic.train.engine import TrainingEngine, prepare_speed
 from naic.train.loop import train
 from naic.train.settings import Settings
 from naic.train.stages import Tools
@@ -225,11 +225,11 @@ def make_engine(
     store: FeatureStore,
     device: str = "cpu",
     dtype: torch.dtype = torch.float32,
-) -> Engine:
+) -> TrainingEngine:
     """An engine before its first step."""
     accelerator = Accelerator(cpu=device == "cpu")
     tools = make_tools(settings, store, device, dtype)
-    return Engine(accelerator, tools, make_feed(settings, store, device))
+    return TrainingEngine(accelerator, tools, make_feed(settings, store, device))
 
 
 def _seen(number: int) -> tuple[str, str, str]:

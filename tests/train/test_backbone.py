@@ -14,8 +14,12 @@ from naic.config import structure
 from naic.data.features import FeatureStore
 from naic.data.records import Record
 from naic.data.storewriter import ShardRows, StoreWriter
-from naic.errors import ConfigError
+from naic.data.unseen import SEEN, SeenImages, check_unseen, read_seen
+from naic.errors import ConfigError, StoreError
 from naic.models.folder import load_model, read_weights
+from naic.tasks.options import PrepareOptions
+from naic.tasks.prepare import prepare
+from naic.train.inputs import is_tuned
 from naic.train.loop import train
 from naic.train.settings import Settings
 from tests.data.stores import NoImage
@@ -84,6 +88,43 @@ def test_the_backbone_are_trained(home: Path) -> None:
     trained = read_weights(latest / "model.safetensors")
     package = pretrained_backbone(NETWORK)
     assert all(not torch.equal(trained[name], package[name]) for name in package)
+
+
+def test_a_model_says_whose_captions_its_backbone_learnt(home: Path, tmp_path: Path) -> None:
+    """And so do features that this backbone makes, and the models that begin with it."""
+    train = frozenset(str(i) for i in range(8))
+    assert read_seen(home / "seeing" / "best") == SeenImages(train)
+    assert read_seen(home / "first" / "best") is None
+    tuned = home / "seeing" / "best"
+    out = tmp_path / "shapes"
+    options = PrepareOptions("shapes", "3", out, backbone=NETWORK, weights=tuned, device="cpu")
+    prepare(options)
+    assert read_seen(out) == SeenImages(train)
+    check_unseen(FeatureStore(out), (), tuned=is_tuned(FeatureStore(out)))  # other images
+    store = make_store(tmp_path / "more", pixels=True)
+    records = store.folder / "records.jsonl"
+    records.write_text(records.read_text().replace('"id": "', '"id": "x'))
+    still: dict[str, Any] = {"schedule": {"learning_rate": 1e-12}}
+    still |= {"run": {"epochs": 0.5, "batch": 4, **QUIET}}
+    best = run(tmp_path / "next", store.folder, start=str(tuned), **still)
+    assert read_seen(best) == SeenImages(train | {f"x{i}" for i in train})
+
+
+def test_a_tuned_backbone_of_which_nothing_is_known_is_refused(home: Path, tmp_path: Path) -> None:
+    """Stores and models of an earlier naic have no list."""
+    published, tuned = FeatureStore(home / "features"), home / "seeing" / "best"
+    assert not is_tuned(published)
+    check_unseen(published, (), tuned=False)
+    store = make_store(tmp_path / "features", tuned)
+    assert is_tuned(store)
+    with pytest.raises(StoreError, match="tuned on captions, and nothing says of which images"):
+        check_unseen(store, (), tuned=True)
+    (store.folder / SEEN).write_bytes(SeenImages(frozenset({"z"}), whole=False).as_json())
+    with pytest.raises(StoreError, match="nothing says of which images"):
+        check_unseen(store, (), tuned=True)
+    (store.folder / SEEN).write_text("{}")
+    with pytest.raises(StoreError, match=r"backbone_images\.json: cannot be read"):
+        check_unseen(store, (), tuned=True)
 
 
 def test_a_teacher_goes_on_with_the_features_of_its_backbone(home: Path, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from naic.data.batches import Targets, read_features
 from naic.data.features import FeatureStore
 from naic.errors import ConfigError, StoreError
-from naic.learn.xe import target_count
+from naic.learn.losses import target_count
 from naic.text import PAD, Vocabulary
 from naic.train import batches as batches_module
 from naic.train.batches import Batch, Draw, Feed

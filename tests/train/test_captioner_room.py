@@ -9,7 +9,8 @@ import torch
 from naic.errors import CheckpointError, ConfigError
 from naic.models.captioners import CAPTIONERS
 from naic.models.folder import load_model
-from naic.tasks.evaluate.run import EvaluateOptions, evaluate
+from naic.tasks.evaluate.options import EvaluateOptions
+from naic.tasks.evaluate.run import evaluate
 from naic.train.config import read_settings
 from naic.train.loop import train
 from naic.train.runlog import read_metrics

@@ -14,7 +14,7 @@ from naic.data.records import Record
 from naic.data.storewriter import ShardRows, StoreWriter
 from naic.errors import ConfigError
 from naic.text.vocabulary import SPECIAL, Vocabulary
-from naic.train.card import DataSignature, Score, model_card, sign_data
+from naic.train.card import CardScore, DataSignature, model_card, sign_data
 
 VOCABULARY = Vocabulary((*SPECIAL, "a", "circle"))
 DATA = DataSignature(
@@ -57,7 +57,7 @@ def card(**changes: object) -> str:
         "data": DATA,
         "vocabulary": VOCABULARY,
         "parameters": 1234567,
-        "scores": [Score("CIDEr", 0.98765, "val, 500 images, beam 3 | greedy")],
+        "scores": [CardScore("CIDEr", 0.98765, "val, 500 images, beam 3 | greedy")],
         "limits": ["It knows six shapes."],
     }
     return model_card(**(values | changes))  # type: ignore[arg-type]

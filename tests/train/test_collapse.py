@@ -14,7 +14,7 @@ from naic.errors import TrainingError
 from naic.files import locked
 from naic.models.folder import load_model
 from naic.train import checkpoint
-from naic.train.engine import Engine
+from naic.train.engine import TrainingEngine
 from naic.train.loop import train
 from naic.train.report import Reporter
 from naic.train.runlog import read_metrics
@@ -39,12 +39,12 @@ def here(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def logging(monkeypatch: pytest.MonkeyPatch, name: str, values: dict[int, float]) -> None:
     """From now on engines say that of these steps, and 1 of the others."""
-    step = Engine.step
+    step = TrainingEngine.step
 
-    def said(engine: Engine, number: int, rate: float) -> Logs:
+    def said(engine: TrainingEngine, number: int, rate: float) -> Logs:
         return {**step(engine, number, rate), name: torch.tensor(values.get(number, 1.0))}
 
-    monkeypatch.setattr(Engine, "step", said)
+    monkeypatch.setattr(TrainingEngine, "step", said)
 
 
 def stopped(settings: Any) -> str:
@@ -77,36 +77,36 @@ def test_no_checkpoint_is_saved_of_what_is_no_number(
 
 
 def stepping(
-    monkeypatch: pytest.MonkeyPatch, number: int, then: Callable[[Engine], object]
+    monkeypatch: pytest.MonkeyPatch, number: int, then: Callable[[TrainingEngine], object]
 ) -> None:
     """From now on something happens to engines after that step."""
-    step = Engine.step
+    step = TrainingEngine.step
 
-    def stepped(engine: Engine, current: int, rate: float) -> Logs:
+    def stepped(engine: TrainingEngine, current: int, rate: float) -> Logs:
         logs = step(engine, current, rate)
         if current == number:
             then(engine)
         return logs
 
-    monkeypatch.setattr(Engine, "step", stepped)
+    monkeypatch.setattr(TrainingEngine, "step", stepped)
 
 
-def break_weight(engine: Engine) -> None:
+def break_weight(engine: TrainingEngine) -> None:
     with torch.no_grad():
         next(engine.plain.parameters()).view(-1)[0] = math.inf
 
 
-def break_average(engine: Engine) -> None:
+def break_average(engine: TrainingEngine) -> None:
     engine.average[-1].view(-1)[-1] = math.nan
 
 
-def break_moment(engine: Engine) -> None:
+def break_moment(engine: TrainingEngine) -> None:
     next(iter(engine.optimiser.state.values()))["exp_avg_sq"].view(-1)[0] = math.inf
 
 
 @pytest.mark.parametrize("broken", [break_weight, break_average, break_moment])
 def test_what_is_broken_is_not_saved(
-    here: Path, broken: Callable[[Engine], None], monkeypatch: pytest.MonkeyPatch
+    here: Path, broken: Callable[[TrainingEngine], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Though the loss and the gradient of the step were fine."""
     stepping(monkeypatch, LAST, broken)
@@ -120,13 +120,13 @@ def test_what_is_broken_is_not_saved(
 def test_a_start_model_that_is_broken_is_not_kept(
     here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    begin = Engine.__init__
+    begin = TrainingEngine.__init__
 
-    def begun(engine: Engine, *parts: Any) -> None:
+    def begun(engine: TrainingEngine, *parts: Any) -> None:
         begin(engine, *parts)
         break_weight(engine)
 
-    monkeypatch.setattr(Engine, "__init__", begun)
+    monkeypatch.setattr(TrainingEngine, "__init__", begun)
     with pytest.raises(TrainingError, match="step 0: the weights are not finite") as caught:
         train(run_settings("scst", optimiser={"average": 0.0}))
     assert "best weights" not in caught.value.hint
@@ -137,10 +137,10 @@ def test_a_gradient_that_is_no_number_is_seen_without_clipping(
     here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In the step that brings it the loss is still fine."""
-    backward = Engine._backward
+    backward = TrainingEngine._backward
     calls = 0
 
-    def broken(engine: Engine, draw: Any) -> Logs:
+    def broken(engine: TrainingEngine, draw: Any) -> Logs:
         nonlocal calls
         calls += 1
         logs = backward(engine, draw)
@@ -150,7 +150,7 @@ def test_a_gradient_that_is_no_number_is_seen_without_clipping(
             gradient.view(-1)[0] = math.nan
         return logs
 
-    monkeypatch.setattr(Engine, "_backward", broken)
+    monkeypatch.setattr(TrainingEngine, "_backward", broken)
     told = stopped(run_settings(optimiser={"clip": 0.0}))
     assert told == f"step {EPOCH + 3}: gradient is not a finite number any more"
     assert math.isfinite(float(read_metrics(RUN)[-1]["loss"]))
@@ -194,7 +194,7 @@ def test_a_killed_run_is_given_up_where_the_unbroken_one_is(
     with monkeypatch.context() as patch:
         scoring(patch, 0.9, 0.4)
 
-        def kill(_: Engine) -> None:
+        def kill(_: TrainingEngine) -> None:
             raise KeyboardInterrupt
 
         stepping(patch, 2 * EPOCH + 1, kill)
@@ -211,7 +211,7 @@ def test_a_killed_run_is_given_up_where_the_unbroken_one_is(
 def test_memory_that_runs_out_is_told_with_what_to_change(
     here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(_: Engine) -> None:
+    def full(_: TrainingEngine) -> None:
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 9 GiB. GPU 0 has ...")
 
     stepping(monkeypatch, LAST, full)

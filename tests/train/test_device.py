@@ -9,9 +9,9 @@ from accelerate import Accelerator, PartialState
 from accelerate.state import AcceleratorState
 
 from naic.errors import ConfigError
-from naic.learn.xe import cross_entropy
+from naic.learn.losses import cross_entropy
 from naic.train import setup
-from naic.train.engine import Engine
+from naic.train.engine import TrainingEngine
 from naic.train.loop import train
 from naic.train.setup import _accelerator, check_cards
 from naic.train.stages import Logs
@@ -105,13 +105,13 @@ def test_the_precision_of_a_run_ends_with_it(
         torch.set_float32_matmul_precision("high")  # as for bfloat16, which some CPUs have not
         return cross_entropy
 
-    def looking(self: Engine, number: int, rate: float) -> Logs:
+    def looking(self: TrainingEngine, number: int, rate: float) -> Logs:
         seen.append(torch.get_float32_matmul_precision())
         return step(self, number, rate)
 
-    step = Engine.step
+    step = TrainingEngine.step
     monkeypatch.setattr(setup, "prepare_speed", rounding)
-    monkeypatch.setattr(Engine, "step", looking)
+    monkeypatch.setattr(TrainingEngine, "step", looking)
     train(settings)
     assert seen == ["high"]
     assert torch.get_float32_matmul_precision() == "highest"

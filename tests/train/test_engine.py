@@ -12,7 +12,7 @@ from torch.testing import assert_close
 
 from naic.data.features import FeatureStore
 from naic.errors import ConfigError
-from naic.train.engine import Engine, check_engine, seed_noise
+from naic.train.engine import TrainingEngine, check_engine, seed_noise
 from naic.train.settings import EngineSettings, Settings
 from naic.train.stages import STAGES
 from tests.train.runs import make_engine, make_learnable_store, make_settings
@@ -31,7 +31,7 @@ def settings_of(store: FeatureStore, stage: str = "teacher_xe", **tables: Any) -
     return make_settings(store.folder, Path("out"), stage, **tables)
 
 
-def engine_of(store: FeatureStore, stage: str = "teacher_xe", **tables: Any) -> Engine:
+def engine_of(store: FeatureStore, stage: str = "teacher_xe", **tables: Any) -> TrainingEngine:
     return make_engine(settings_of(store, stage, **tables), store)
 
 
@@ -39,16 +39,16 @@ def copies(tensors: list[Tensor]) -> list[Tensor]:
     return [tensor.detach().clone() for tensor in tensors]
 
 
-def weights_of(engine: Engine) -> list[Tensor]:
+def weights_of(engine: TrainingEngine) -> list[Tensor]:
     return copies(list(engine.plain.parameters()))
 
 
-def gradients_of(engine: Engine) -> list[Tensor]:
+def gradients_of(engine: TrainingEngine) -> list[Tensor]:
     found = [p.grad for p in engine.plain.parameters()]
     return [gradient for gradient in found if gradient is not None]
 
 
-def everything(engine: Engine) -> dict[str, Tensor]:
+def everything(engine: TrainingEngine) -> dict[str, Tensor]:
     kinds = zip(("model", "moments", "average"), engine.tensors(), strict=True)
     return {f"{k}/{name}": t.clone() for k, tensors in kinds for name, t in tensors.items()}
 

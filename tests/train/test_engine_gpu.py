@@ -12,7 +12,7 @@ from torch.testing import assert_close
 
 from naic.data.features import FeatureStore
 from naic.decode.decoding import Decoding
-from naic.train.engine import Engine
+from naic.train.engine import TrainingEngine
 from naic.train.stages import STAGES
 from tests.train.runs import make_engine, make_learnable_store, make_settings
 
@@ -43,7 +43,9 @@ def _fresh_accelerator() -> Iterator[None]:
     AcceleratorState._reset_state(reset_partial_state=True)
 
 
-def engine_of(store: FeatureStore, stage: str, how: dict[str, Any], **tables: Any) -> Engine:
+def engine_of(
+    store: FeatureStore, stage: str, how: dict[str, Any], **tables: Any
+) -> TrainingEngine:
     """An engine on the GPU, whose Adam makes no whole steps out of rounding."""
     if not stage.endswith("_xe"):
         tables["start"] = "s"
@@ -59,7 +61,7 @@ def rate_of(number: int) -> float:
     return RATE * (1 + number % 3)
 
 
-def steps(engine: Engine, numbers: range) -> list[dict[str, float]]:
+def steps(engine: TrainingEngine, numbers: range) -> list[dict[str, float]]:
     logs = [engine.step(number, rate_of(number)) for number in numbers]
     return [{name: float(value) for name, value in line.items()} for line in logs]
 
@@ -75,12 +77,12 @@ def assert_alike(
             assert second[name] == pytest.approx(value, rel=tolerance, abs=tolerance), name
 
 
-def everything(engine: Engine) -> dict[str, Tensor]:
+def everything(engine: TrainingEngine) -> dict[str, Tensor]:
     kinds = zip(("model", "moments", "average"), engine.tensors(), strict=True)
     return {f"{k}/{name}": t.clone() for k, tensors in kinds for name, t in tensors.items()}
 
 
-def assert_same_state(one: Engine, two: Engine, tolerance: float = 1e-5) -> None:
+def assert_same_state(one: TrainingEngine, two: TrainingEngine, tolerance: float = 1e-5) -> None:
     first, second = everything(one), everything(two)
     assert first.keys() == second.keys()
     for name, value in first.items():

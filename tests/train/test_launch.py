@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -45,7 +46,7 @@ def _own_handlers() -> Iterator[None]:
     What is ignored here would be ignored by the launcher and its workers too. A handler of our own
     becomes the default one in them.
     """
-    wanted = {
+    wanted: dict[signal.Signals, Any] = {
         signal.SIGINT: signal.default_int_handler,
         signal.SIGTERM: signal.SIG_DFL,
         signal.SIGHUP: signal.SIG_DFL,

@@ -68,6 +68,18 @@ def test_a_run_leaves_what_is_documented(here: Path) -> None:
     assert str(here) not in card
 
 
+def test_a_report_whose_settings_are_laid_out_otherwise_is_of_the_same_run() -> None:
+    """An earlier naic wrote lists on one line."""
+    report = train(run_settings(epochs=1.0), command=COMMAND)
+    path = RUN / "report.json"
+    text = report["config"].replace('[\n    "train",\n]', '["train"]')
+    assert text != report["config"]
+    before = json.dumps(report | {"config": text})
+    path.write_text(before)
+    train(run_settings(epochs=1.0), resume=True, command=COMMAND)
+    assert path.read_text() == before
+
+
 def validated(run: Path) -> list[int]:
     return [int(line["step"]) for line in read_metrics(run) if "cider" in line]
 

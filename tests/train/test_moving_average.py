@@ -14,7 +14,7 @@ from naic.data.features import FeatureStore
 from naic.errors import CheckpointError
 from naic.learn.baselines import DECAY
 from naic.train import checkpoint, stages
-from naic.train.engine import Engine
+from naic.train.engine import TrainingEngine
 from naic.train.loop import train
 from naic.train.runlog import read_metrics
 from tests.train.runs import (
@@ -49,12 +49,12 @@ def store(home: Path) -> FeatureStore:
     return FeatureStore(home / "store")
 
 
-def engine_of(store: FeatureStore, **tables: Any) -> Engine:
+def engine_of(store: FeatureStore, **tables: Any) -> TrainingEngine:
     settings = make_settings(store.folder, Path("out"), "cmal", start="s", cmal=MA, **tables)
     return make_engine(settings, store)
 
 
-def state_of(engine: Engine) -> list[float]:
+def state_of(engine: TrainingEngine) -> list[float]:
     assert engine.tools.moving is not None
     found: list[float] = engine.tools.moving.state.tolist()
     return found

@@ -12,9 +12,11 @@ import pytest
 from naic.data.features import FeatureStore
 from naic.data.joined import JoinedStore
 from naic.data.pseudo import PseudoStore
+from naic.data.unseen import SEEN, SeenImages
 from naic.errors import ConfigError, DataError, StoreError
 from naic.models.folder import read_weights
-from naic.tasks.distil import DistilOptions, distil
+from naic.tasks.distil import distil
+from naic.tasks.options import DistilOptions
 from naic.text import PAD, PERIOD, Vocabulary
 from naic.train.dry_run import dry_run
 from naic.train.inputs import find_inputs
@@ -66,7 +68,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
                 batch=8,
                 device="cpu",
             )
-            distil(options, lambda _: None)
+            distil(options)
         yield folder
 
 
@@ -241,6 +243,23 @@ def test_a_split_that_is_not_there_is_refused(home: Path, tmp_path: Path) -> Non
     assert "there is no split 'trian'" in str(refused(ConfigError, settings))
 
 
+@pytest.mark.parametrize("where", ["store", "further"])
+def test_unlabelled_images_that_the_backbone_has_learnt_are_refused(
+    where: str, home: Path, tmp_path: Path
+) -> None:
+    """Its features would tell of captions that nobody may know."""
+    for name in ROOT:
+        shutil.copytree(home / name, tmp_path / name)
+    (tmp_path / where / SEEN).write_bytes(SeenImages(frozenset({"3", "u5", "u2"})).as_json())
+    error = refused(StoreError, student(tmp_path, tmp_path / "run"))
+    assert error.what == str(tmp_path / "further")
+    assert error.why == (
+        "its backbone has learnt from the captions of 2 of its images, such as 'u2'"
+    )
+    (tmp_path / where / SEEN).write_bytes(SeenImages(frozenset({"3", "5"})).as_json())
+    find_inputs(student(tmp_path, tmp_path / "run"))
+
+
 def test_other_captions_cannot_go_on(home: Path, tmp_path: Path) -> None:
     for name in ROOT:
         shutil.copytree(home / name, tmp_path / name)
@@ -254,6 +273,6 @@ def test_other_captions_cannot_go_on(home: Path, tmp_path: Path) -> None:
         beam=1,
         device="cpu",
     )
-    distil(options, lambda _: None)
+    distil(options)
     error = refused(StoreError, student(tmp_path, tmp_path / "run"), resume=True)
     assert "begun on other data than is there now (pseudo differ)" in error.why

@@ -11,7 +11,7 @@ import pytest
 
 from naic.errors import CheckpointError, ConfigError, StoreError
 from naic.train import checkpoint
-from naic.train.engine import Engine
+from naic.train.engine import TrainingEngine
 from naic.train.loop import train
 from naic.train.report import Reporter
 from naic.train.runlog import RunLog, read_metrics
@@ -72,7 +72,7 @@ def broken_off(
             train(settings, command=COMMAND, resume=resume)
 
 
-STEP, SAVE, KEEP = (Engine, "step"), (checkpoint, "save"), (checkpoint, "keep_best")
+STEP, SAVE, KEEP = (TrainingEngine, "step"), (checkpoint, "save"), (checkpoint, "keep_best")
 VALIDATE, WRITE = (Reporter, "validate"), (Reporter, "write")
 
 

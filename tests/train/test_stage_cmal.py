@@ -53,7 +53,7 @@ def test_cmal_climbs_the_expected_reward(monkeypatch: pytest.MonkeyPatch) -> Non
     found = torch.zeros_like(wanted)
     for team, chance in chances.items():
         monkeypatch.setattr(stages, "choose", lambda _, team=team: torch.tensor([team]))
-        loss, logs = STAGES["cmal"](model, batch, tools)
+        loss, logs = STAGES["cmal"].step(model, batch, tools)
         found += chance.detach() * gradients(loss, model)[0]
         assert float(logs["reward"]) == worth[sentence(list(team))]
         assert float(logs["words"]) == len(sentence(list(team)))
@@ -70,7 +70,7 @@ def test_cmal_gives_each_agent_its_own_advantage(
     )
     monkeypatch.setattr(stages, "choose", lambda _: words)
     tools = make_tools("cmal", model, rewards, cmal={"topk": topk})
-    loss, _ = STAGES["cmal"](model, batch, tools)
+    loss, _ = STAGES["cmal"].step(model, batch, tools)
     (found,) = gradients(loss, model)
     policy = log_policy(model.logits.detach()[0, 0])
     expected = torch.zeros_like(policy)
@@ -99,12 +99,16 @@ def test_cmal_is_exactly_zero_where_nothing_changes(
     batch = make_batch(1)
     words = torch.tensor([[7, 4, 8, PERIOD, 9, 10]])
     monkeypatch.setattr(stages, "choose", lambda _: words)
-    loss, _ = STAGES["cmal"](model, batch, make_tools("cmal", model, rewards, cmal={"topk": 5}))
+    loss, _ = STAGES["cmal"].step(
+        model, batch, make_tools("cmal", model, rewards, cmal={"topk": 5})
+    )
     (found,) = gradients(loss, model)
     assert (found[0, 0] != 0).any(-1).tolist() == [True] * 4 + [False] * 2
     likeliest = log_policy(model.logits.detach())[0].argmax(-1)
     monkeypatch.setattr(stages, "choose", lambda _: likeliest)
-    loss, logs = STAGES["cmal"](model, batch, make_tools("cmal", model, rewards, cmal={"topk": 1}))
+    loss, logs = STAGES["cmal"].step(
+        model, batch, make_tools("cmal", model, rewards, cmal={"topk": 1})
+    )
     (found,) = gradients(loss, model)
     assert torch.equal(found, torch.zeros_like(found))
     assert float(logs["advantage"]) == 0
@@ -115,7 +119,7 @@ def test_cmal_says_what_the_policy_says(rewards: Rewards) -> None:
     model, batch = Policy(LENGTH, 16), make_batch(2)
     tools = make_tools("cmal", model, rewards)
     torch.manual_seed(2)
-    _, logs = STAGES["cmal"](model, batch, tools)
+    _, logs = STAGES["cmal"].step(model, batch, tools)
     torch.manual_seed(2)
     words = choose(log_policy(model(batch.features, None)[:, 0].detach()))
     assert float(logs["reward"]) == pytest.approx(float(rewards.score(words, batch.rows).mean()))

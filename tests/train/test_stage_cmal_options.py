@@ -11,7 +11,7 @@ from torch.testing import assert_close
 from naic.decode.policy import log_policy
 from naic.errors import ConfigError
 from naic.learn.cider.rewards import Rewards
-from naic.learn.xe import cross_entropy
+from naic.learn.losses import cross_entropy
 from naic.text import PERIOD
 from naic.train import stages
 from naic.train.config import check
@@ -68,7 +68,7 @@ def test_what_is_logged_of_two_samples() -> None:
         "cmal", game.model, Table(game.worth), cmal={"samples": 2, "baseline": "loo"}
     )
     with sampling(*teams):
-        loss, logs = STAGES["cmal"](game.model, BATCH, tools)
+        loss, logs = STAGES["cmal"].step(game.model, BATCH, tools)
     one, two = map(game.reward, teams)
     assert all(value.shape == () and not value.requires_grad for value in logs.values())
     found = {name: float(value) for name, value in logs.items()}
@@ -98,7 +98,7 @@ def test_the_baseline_that_is_logged_is_the_mean_of_all_agents() -> None:
     tools = make_tools("cmal", game.model, Table(game.worth), cmal={"topk": 3})
     team = (A, PERIOD, B)
     with sampling(team):
-        _, logs = STAGES["cmal"](game.model, BATCH, tools)
+        _, logs = STAGES["cmal"].step(game.model, BATCH, tools)
     policy = log_policy(game.model(BATCH.features, None)[0, 0].detach()).exp()
     total = 0.0
     for agent in range(3):
@@ -126,10 +126,10 @@ def test_parts_of_a_batch_add_up_to_the_whole(
         return log_probs.topk(3).indices[..., 2 - turn % tools.settings.cmal.samples]
 
     monkeypatch.setattr(stages, "choose", different)
-    whole, logs = STAGES["cmal"](model, batch, tools)
+    whole, logs = STAGES["cmal"].step(model, batch, tools)
     parts = []
     for own in (slice(0, 1), slice(1, 4)):
-        parts.append(STAGES["cmal"](model, part_of(batch, own), tools))
+        parts.append(STAGES["cmal"].step(model, part_of(batch, own), tools))
     assert_close(parts[0][0] + parts[1][0], whole, rtol=1e-6, atol=1e-9)
     for name, value in logs.items():
         # The moving average is one for all images: its share of the step is that of the part.
@@ -151,9 +151,9 @@ def test_several_samples_are_the_mean_of_single_ones(baseline: str, rewards: Rew
     losses = []
     for team in teams:
         with sampling(team):
-            losses.append(STAGES["cmal"](model, batch, single)[0])
+            losses.append(STAGES["cmal"].step(model, batch, single)[0])
     with sampling(*teams):
-        together, _ = STAGES["cmal"](model, batch, several)
+        together, _ = STAGES["cmal"].step(model, batch, several)
     (expected,) = gradients(torch.stack(losses).mean(), model)
     assert_close(gradients(together, model)[0], expected, rtol=0, atol=1e-12)
 
@@ -169,7 +169,7 @@ def test_samples_are_drawn_anew_for_each() -> None:
 
     model, batch = Policy(LENGTH, 16), make_batch(2)._replace(rows=torch.tensor([8, 3]))
     tools = make_tools("cmal", model, Watching({}), cmal={"baseline": "loo", "samples": 4})
-    STAGES["cmal"](model, batch, tools)
+    STAGES["cmal"].step(model, batch, tools)
     assert seen[0].shape == (8, LENGTH)
     assert seen[1].tolist() == [8] * 4 + [3] * 4
     assert len({tuple(row) for row in seen[0].tolist()}) == 8
@@ -182,7 +182,7 @@ def test_entropy_is_a_bonus_for_the_agents_that_speak(rewards: Rewards) -> None:
     for weight in (0.0, 0.5):
         tools = make_tools("cmal", model, rewards, cmal={"entropy": weight, "samples": 2})
         with sampling((A, B, PERIOD, A, B, A), (B, B, B, B, PERIOD, A)):
-            losses.append(STAGES["cmal"](model, batch, tools))
+            losses.append(STAGES["cmal"].step(model, batch, tools))
     policy = log_policy(model.logits[0, 0])
     finite = policy.masked_fill(policy == -torch.inf, 0.0)
     each = -(policy.exp() * finite).sum(-1)  # (N,)
@@ -204,7 +204,7 @@ def test_cross_entropy_is_mixed_in(rewards: Rewards) -> None:
     for weight in (0.0, 0.25):
         tools = make_tools("cmal", model, rewards, cmal={"xe": weight})
         torch.manual_seed(1)
-        losses.append(STAGES["cmal"](model, batch, tools)[0])
+        losses.append(STAGES["cmal"].step(model, batch, tools)[0])
     xe = cross_entropy(model(batch.features, None), batch.words) / 50
     assert_close(losses[1] - losses[0], (0.25 * xe).to(losses[0]), rtol=1e-6, atol=1e-7)
     difference = gradients(losses[1] - losses[0], model)
@@ -242,6 +242,6 @@ def test_no_sentence_is_too_bad_to_be_told_of() -> None:
     tools = make_tools("cmal", game.model, Table(game.worth), cmal={"baseline": "none"})
     for team, words, bad in (((PERIOD, A, A), 1, 0), ((A, A, B), 3, 1), ((B, B, PERIOD), 3, 1)):
         with sampling(team):
-            _, logs = STAGES["cmal"](game.model, BATCH, tools)
+            _, logs = STAGES["cmal"].step(game.model, BATCH, tools)
         assert (float(logs["words"]), float(logs["sampled_bad_endings"])) == (words, bad)
         assert float(logs["sampled_repeats"]) == float(team[0] == team[1])

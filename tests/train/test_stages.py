@@ -36,14 +36,14 @@ from tests.train.stage_cases import (
 
 
 def test_all_have_one_signature() -> None:
-    signatures = {str(inspect.signature(step)) for step in STAGES.values()}
+    signatures = {str(inspect.signature(stage.step)) for stage in STAGES.values()}
     assert len(signatures) == 1
     assert list(STAGES) == ["teacher_xe", "scst", "student_xe", "cmal"]
 
 
 def test_teacher_xe_is_the_mean_over_all_words() -> None:
     model, batch = small(causal=True), make_batch(3)
-    loss, logs = STAGES["teacher_xe"](model, batch, make_tools("teacher_xe", model))
+    loss, logs = STAGES["teacher_xe"].step(model, batch, make_tools("teacher_xe", model))
     words = batch.words
     expected = by_hand(model(batch.features, None, words), words) / int((words != PAD).sum())
     assert float(loss.detach()) == pytest.approx(expected, rel=1e-6)
@@ -61,7 +61,9 @@ def test_student_xe_hears_no_words(fill: bool) -> None:
             if targets[image, caption, 0] != PAD:
                 targets[image, caption][targets[image, caption] == PAD] = PERIOD
     batch = batch._replace(normaliser=torch.tensor(float((targets != PAD).sum())))
-    loss, _ = STAGES["student_xe"](model, batch, make_tools("student_xe", model, xe={"fill": fill}))
+    loss, _ = STAGES["student_xe"].step(
+        model, batch, make_tools("student_xe", model, xe={"fill": fill})
+    )
     logits = model(batch.features, None).expand(-1, 2, -1, -1)
     expected = by_hand(logits, targets) / float(batch.normaliser)
     assert float(loss.detach()) == pytest.approx(expected, rel=1e-6)
@@ -71,7 +73,7 @@ def test_student_xe_hears_no_words(fill: bool) -> None:
 def test_smoothing_reaches_the_loss(stage: str) -> None:
     model, batch = small(causal=stage == "teacher_xe"), make_batch()
     plain, smooth = (
-        STAGES[stage](model, batch, make_tools(stage, model, xe={"smoothing": share}))[0]
+        STAGES[stage].step(model, batch, make_tools(stage, model, xe={"smoothing": share}))[0]
         for share in (0.0, 0.1)
     )
     logits = model(batch.features, None, batch.words).expand(-1, 2, -1, -1)
@@ -91,7 +93,7 @@ def test_what_is_no_word_counts_in_teacher_xe_but_not_in_scst() -> None:
             model.decoder.output.bias[list(NEVER)] += change
         losses.append(
             [
-                float(STAGES[stage](model, batch, own)[0].detach())
+                float(STAGES[stage].step(model, batch, own)[0].detach())
                 for stage, own in (("teacher_xe", make_tools("teacher_xe", model)), ("scst", tools))
             ]
         )
@@ -136,7 +138,7 @@ def test_scst_with_leave_one_out_climbs_the_expected_reward() -> None:
     found = [torch.zeros_like(part) for part in wanted]
     for one, two in itertools.combinations(worth, 2):  # both orders give the same
         own = saying(tools, torch.tensor([[padded(one), padded(two)]]))
-        loss, logs = STAGES["scst"](model, batch, own)
+        loss, logs = STAGES["scst"].step(model, batch, own)
         assert float(logs["reward"]) == (worth[one] + worth[two]) / 2
         assert float(logs["baseline"]) == float(logs["reward"])
         assert float(logs["words"]) == (len(one) + len(two)) / 2
@@ -156,7 +158,7 @@ def test_scst_with_the_greedy_baseline_climbs_it_too() -> None:
     said = greedy(model, model.encode(batch.features)).words[0].tolist()
     found = [torch.zeros_like(part) for part in wanted]
     for one in worth:
-        loss, logs = STAGES["scst"](model, batch, saying(tools, torch.tensor([[padded(one)]])))
+        loss, logs = STAGES["scst"].step(model, batch, saying(tools, torch.tensor([[padded(one)]])))
         assert float(logs["baseline"]) == worth[sentence(said)]
         for total, part in zip(found, gradients(loss, model), strict=True):
             total += chances[one] * part
@@ -176,7 +178,7 @@ def test_scst_scores_its_own_samples() -> None:
 
     tools = make_tools("scst", model, Watching({}), scst={"samples": 3})
     torch.manual_seed(5)
-    loss, logs = STAGES["scst"](model, batch._replace(rows=torch.tensor([8, 3])), tools)
+    loss, logs = STAGES["scst"].step(model, batch._replace(rows=torch.tensor([8, 3])), tools)
     torch.manual_seed(5)
     sample = tools.spec.sample
     assert sample is not None
@@ -211,7 +213,7 @@ def test_parts_of_a_batch_add_up_to_the_whole(
 
     def run(own: slice) -> tuple[Tensor, dict[str, Tensor]]:
         part = part_of(batch, own)
-        return STAGES[stage](model, part, saying(tools, drawn[own]))
+        return STAGES[stage].step(model, part, saying(tools, drawn[own]))
 
     whole, logs = run(slice(None))
     parts = [run(slice(0, 1)), run(slice(1, 4))]

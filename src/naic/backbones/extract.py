@@ -8,8 +8,8 @@ from torch import Tensor
 
 from naic.backbones.load import Backbone
 from naic.data.decoding import decode_batches
-from naic.data.records import ImageSource
 from naic.errors import ImageError
+from naic.images.sources import ImageSource
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from rich.table import Table
 
 from naic.cli.main import FAILED, SOME_SKIPPED
 from naic.cli.screen import progress
+from naic.progress import Progress
 from naic.tasks.benchmark.run import BenchmarkOptions, Report, Row, benchmark, planned
 
 HELP = """Time captions: NAIC against a causal teacher of the same shape, and against others.
@@ -28,7 +29,7 @@ def run(arguments: Sequence[str]) -> int:
         _list(planned(options))
         return 0
     with progress("rows") as update:
-        report = benchmark(options, update)
+        report = benchmark(options, lambda *counts: update(Progress(*counts)))
     _show(report)
     if options.out is not None:
         print(f"figures: {options.out}, and charts beside it")

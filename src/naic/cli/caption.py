@@ -5,16 +5,18 @@ import io
 import os
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import TextIO
 
 import tyro
 
 from naic.cli.main import FAILED, INTERRUPTED, SOME_SKIPPED
-from naic.cli.screen import Update, progress
-from naic.data.folders import printable
-from naic.data.records import Problem
-from naic.errors import WriteError
-from naic.tasks.caption.run import Callbacks, Captioned, CaptionOptions, caption
+from naic.cli.screen import progress
+from naic.errors import Problem, WriteError
+from naic.files import printable
+from naic.progress import SILENT, Callbacks, Update
+from naic.tasks.caption.options import CaptionOptions
+from naic.tasks.caption.run import Captioned, caption
 
 HELP = """Say what is in images, with the model inside naic or one of your own.
 
@@ -22,6 +24,7 @@ Captions come in the order of the names given, folders sorted. An image that can
 named on standard error, and the others are captioned. A run with --out or --format txt that was cut
 off goes on when the same command is given again. Exit code 3 means: done, but some images could
 not be used; 1: none could."""
+_SKIPPED = "not opened, in favour of an image of the same name in a format that naic can open"
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -31,9 +34,8 @@ def run(arguments: Sequence[str]) -> int:
     )
     printed = _printer(sys.stdout)  # before a bar begins: it would catch what is printed
     try:
-        with _progress(options) as update:
-            callbacks = Callbacks(printed, _tell, lambda p: update(p.done, p.total, p.bad))
-            done = caption(options, callbacks, listed=_standard_input)
+        callbacks = Callbacks(progress=_progress(options), problem=_tell)
+        done = caption(options, printed, callbacks, listed=_standard_input)
     except KeyboardInterrupt:
         print(f"\nnaic caption: stopped.{_goes_on(options)}", file=sys.stderr)
         return INTERRUPTED
@@ -70,11 +72,11 @@ def _standard_input() -> bytes:
     return sys.stdin.buffer.read() if sys.stdin else b""
 
 
-def _progress(options: CaptionOptions) -> contextlib.AbstractContextManager[Update]:
+def _progress(options: CaptionOptions) -> Callable[[str], AbstractContextManager[Update]]:
     """A bar, unless it would stand between captions on the screen; printing is no news in a log."""
     if options.prints and (sys.stdout.isatty() or not sys.stderr.isatty()):
-        return contextlib.nullcontext(lambda done, total, bad: None)
-    return progress("captions")
+        return SILENT.progress
+    return progress
 
 
 def _tell(problem: Problem) -> None:
@@ -94,8 +96,7 @@ def _summary(done: Captioned, options: CaptionOptions) -> str:
     where = f"in {printable(str(options.out))}" if options.out else "beside their images"
     resumed = f", {done.resumed:,} of them from before" if done.resumed else ""
     kept = f"; {done.kept:,} were there already" if done.kept else ""
-    beside = "with an image beside it" if done.passed_over == 1 else "with images beside them"
-    over = f"; {done.passed_over:,} passed over, {beside}" if done.passed_over else ""
+    skipped = f"; {done.skipped:,} {_SKIPPED}" if done.skipped else ""
     new = " new" if done.kept else ""
     bad = f"; {done.bad:,} could not be used" if done.bad else ""
-    return f"captions: {done.captions:,}{new} {where}{resumed}{kept}{over}{bad}"
+    return f"captions: {done.captions:,}{new} {where}{resumed}{kept}{skipped}{bad}"

@@ -1,14 +1,14 @@
 """`naic distil MODEL --out DIR --features STORE`."""
 
 from collections.abc import Sequence
-from contextlib import ExitStack
 
 import tyro
 
 from naic.cli.main import SOME_SKIPPED
-from naic.cli.screen import Update, print_problems, progress
-from naic.tasks.distil import Distilled, DistilOptions, Outlook, distil, look_ahead
-from naic.tasks.prepare import Progress
+from naic.cli.screen import print_problems, progress
+from naic.progress import Callbacks
+from naic.tasks.distil import DistilDryRun, Distilled, distil, dry_run
+from naic.tasks.options import DistilOptions
 
 HELP = """Let a teacher caption images, so that a student can learn from what it says.
 
@@ -23,35 +23,11 @@ def run(arguments: Sequence[str]) -> int:
         DistilOptions, prog="naic distil", description=HELP, args=list(arguments)
     )
     if options.dry_run:
-        return _print_outlook(look_ahead(options))
-    with ExitStack() as stack:
-        bars = _Bars(stack)
-        done = distil(options, bars.captions, bars.features)
-    return _print_distilled(done)
+        return _print_dry_run(dry_run(options))
+    return _print_distilled(distil(options, Callbacks(progress=progress)))
 
 
-class _Bars:
-    """One bar at a time: a terminal has room for no more."""
-
-    def __init__(self, stack: ExitStack) -> None:
-        self._stack = stack
-        self._title = ""
-        self._update: Update
-
-    def captions(self, seen: Progress) -> None:
-        self._show("captions", seen)
-
-    def features(self, seen: Progress) -> None:
-        self._show("features", seen)
-
-    def _show(self, title: str, seen: Progress) -> None:
-        if title != self._title:
-            self._stack.close()
-            self._title, self._update = title, self._stack.enter_context(progress(title))
-        self._update(seen.done, seen.total, seen.bad)
-
-
-def _print_outlook(found: Outlook) -> int:
+def _print_dry_run(found: DistilDryRun) -> int:
     splits = ", ".join(f"{name or 'no split'} {n:,}" for name, n in found.splits.items())
     print(f"teacher:  {found.teacher}, on {found.device}")
     print(f"images:   {found.splits.total():,} ({splits}), in {found.shards:,} shards")

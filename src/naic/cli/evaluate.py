@@ -17,11 +17,11 @@ from naic.tasks.evaluate.run import Evaluation, evaluate
 from naic.tasks.evaluate.signature import signature_line
 from naic.tasks.evaluate.test_evaluations import log_test_evaluation, names_test
 
-HELP = """Score captions against those of people, as the public COCO evaluation does.
+HELP = """Score captions against human references, as the public COCO evaluation does.
 
 RESULTS.json is what COCO's server takes: [{"image_id": 42, "caption": "a dog on a sofa"}, ...].
 BLEU, ROUGE-L and CIDEr need nothing else; METEOR and SPICE need Java and the extra naic[metrics].
-A look at the split test is logged before it is shown.
+An evaluation on the split test is written to a log before its scores are shown.
 Exit code 3 means: done, but a metric failed or bad rows of the dataset were left out."""
 
 HABITS = {
@@ -117,11 +117,11 @@ def _interval(low: float, high: float, sign: str = "") -> str:
 
 
 def _habits(evaluation: Evaluation) -> Table:
-    """The captions beside the references: what is usual for people shows what is not."""
+    """The captions beside the human references: what is usual there shows what is not."""
     columns = {"captions": evaluation.system.habits}
     if evaluation.against is not None:
         columns["against"] = evaluation.against.habits
-    columns["people"] = evaluation.human
+    columns["references"] = evaluation.human
     table = _table("habit")
     for column in columns:
         table.add_column(column, justify="right")

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 import tyro
 
-from naic.tasks.export import GRAPH, ExportOptions, Report, export_model
+from naic.tasks.export import GRAPH, Report, export_model
+from naic.tasks.options import ExportOptions
 
 HELP = """Turn a model into one ONNX graph, for programs without PyTorch.
 
@@ -28,7 +29,7 @@ def run(arguments: Sequence[str]) -> int:
 
 def _print_report(report: Report) -> None:
     side = report.pixels
-    print(f"images: {side} x {side} pixels")
+    print(f"images:   {side} x {side} pixels")
     print(f"words:    {report.agents} agents, {report.words:,} words")
     print(f"weights:  {report.weights:,}, {report.precision}")
     if report.bytes is not None:

@@ -8,14 +8,9 @@ import tyro
 
 from naic.cli.main import SOME_SKIPPED
 from naic.cli.screen import print_problems, progress
-from naic.tasks.finetune.run import (
-    Finetuned,
-    FinetuneOptions,
-    Outlook,
-    Score,
-    finetune,
-    look_ahead,
-)
+from naic.progress import Callbacks
+from naic.tasks.finetune.options import FinetuneOptions
+from naic.tasks.finetune.run import Finetuned, FinetuneDryRun, HeldOutScore, dry_run, finetune
 
 HELP = """Teach the model inside naic, or one of your own, to speak like your captions.
 
@@ -24,9 +19,10 @@ split called val are held out to judge by; without such a split, one image in te
 the tuned model: naic caption --model DIR/best. A run that was cut off goes on when the same command
 is given again. Exit code 3 means: done, but some rows or images could not be used."""
 
-WORSE = """naic finetune: of the images held out, the tuned model says less well what people said.
-It may still have learnt your manner: look at both in report.json. More images help, more captions
-of each, or a lower --learning-rate; each in another --out."""
+WORSE = """naic finetune: on the images held out, the tuned model has a lower CIDEr than before: its
+captions match the human references less well. It may still have learnt your style: report.json has
+both captions of each of these images. More images, more captions of each, or a lower
+--learning-rate may help; begin each in another --out."""
 WORDS_SHOWN = 12
 EXAMPLES = 5
 
@@ -37,22 +33,17 @@ def run(arguments: Sequence[str]) -> int:
         FinetuneOptions, prog="naic finetune", description=HELP, args=list(arguments)
     )
     if options.dry_run:
-        return _print_outlook(look_ahead(options))
-    with progress("features") as update:
-        done = finetune(
-            options,
-            lambda seen: update(seen.done, seen.total, seen.bad),
-            lambda text: print(text, file=sys.stderr),
-            f"naic finetune {shlex.join(arguments)}",
-        )
+        return _print_dry_run(dry_run(options))
+    callbacks = Callbacks(lambda text: print(text, file=sys.stderr), progress)
+    done = finetune(options, callbacks, f"naic finetune {shlex.join(arguments)}")
     return _print_finetuned(done, options)
 
 
-def _print_outlook(found: Outlook) -> int:
+def _print_dry_run(found: FinetuneDryRun) -> int:
     plan = found.plan
-    how = "as its splits say" if plan.own_split else "chosen by lot: it has no split called val"
+    how = "as its splits say" if plan.own_split else "at random: there is no split called val"
     print(f"model:     {found.model}")
-    print(f"images:  {plan.learnt_from:,} to learn from, {plan.held_out:,} held out ({how})")
+    print(f"images:    {plan.learnt_from:,} to learn from, {plan.held_out:,} held out ({how})")
     if plan.left_out:
         print(f"left out:  {plan.left_out:,} images without captions, or of other splits")
     _print_words(plan.new_words, plan.unknown)
@@ -66,7 +57,7 @@ def _print_outlook(found: Outlook) -> int:
 
 
 def _print_finetuned(done: Finetuned, options: FinetuneOptions) -> int:
-    print(f"images:  {done.learnt_from:,} learnt from, {done.held_out:,} held out")
+    print(f"images:    {done.learnt_from:,} learnt from, {done.held_out:,} held out")
     _print_words(done.new_words, done.unknown)
     for example in done.examples[:: max(1, len(done.examples) // EXAMPLES)][:EXAMPLES]:
         print(f"{example.id}\n  before: {example.before}\n  after:  {example.after}")
@@ -89,7 +80,7 @@ def _print_words(new: Sequence[str], unknown: Sequence[str]) -> None:
             print(f"{title:<10} {len(words):,}: {', '.join(words[:WORDS_SHOWN])}{more}")
 
 
-def _scores(score: Score) -> str:
+def _scores(score: HeldOutScore) -> str:
     return (
         f"CIDEr {100 * score.cider:.1f}, bad endings {score.bad_endings:.1%} on the images held out"
     )

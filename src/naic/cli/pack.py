@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 import tyro
 
-from naic.tasks.pack import Packed, PackOptions, pack_model
+from naic.tasks.options import PackOptions
+from naic.tasks.pack import Packed, pack_model
 
 HELP = """Make a trained model small, and give it a backbone, so that it can be shipped.
 

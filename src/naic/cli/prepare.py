@@ -13,7 +13,9 @@ from naic.cli.screen import print_problems, progress
 from naic.config import read_toml, structure
 from naic.data.readers import Reading
 from naic.errors import ConfigError
-from naic.tasks.prepare import DryRun, Prepared, PrepareOptions, dry_run, prepare
+from naic.progress import Callbacks
+from naic.tasks.options import PrepareOptions
+from naic.tasks.prepare import Prepared, PrepareDryRun, dry_run, prepare
 
 HELP = """Turn a dataset or a folder of images into a feature store.
 
@@ -27,9 +29,7 @@ def run(arguments: Sequence[str]) -> int:
     options = _parse(list(arguments))
     if options.dry_run:
         return _print_dry_run(dry_run(options))
-    with progress("features") as update:
-        prepared = prepare(options, lambda p: update(p.done, p.total, p.bad))
-    return _print_prepared(prepared)
+    return _print_prepared(prepare(options, Callbacks(progress=progress)))
 
 
 def _parse(words: list[str]) -> PrepareOptions:
@@ -76,7 +76,7 @@ def _print_reading(reading: Reading) -> None:
         print(f"ignored:  files that are no images: {kinds}")
 
 
-def _print_dry_run(found: DryRun) -> int:
+def _print_dry_run(found: PrepareDryRun) -> int:
     _print_reading(found.reading)
     free = "" if found.free_gigabytes is None else f" ({found.free_gigabytes:.0f} GB are free)"
     print(f"features: {found.gigabytes:.3g} GB{free}")

@@ -11,12 +11,12 @@ from rich.table import Table
 
 from naic.cli.main import SOME_SKIPPED
 from naic.cli.screen import progress
+from naic.progress import Callbacks
 from naic.tasks.reproduce import (
     TABLES,
-    Listener,
     Reproduced,
     ReproduceOptions,
-    outlook,
+    dry_run,
     reproduce,
 )
 from naic.tasks.reproduce.gallery import Example, mark
@@ -41,12 +41,12 @@ def run(arguments: Sequence[str]) -> int:
         ReproduceOptions, prog="naic reproduce", description=HELP, args=list(arguments)
     )
     if options.dry_run:
-        for line in outlook(options):
+        for line in dry_run(options):
             print(f"{line.state:<6} {line.name}")
         print("Nothing was written (--dry-run).")
         return 0
-    listener = Listener(_say, progress)
-    found = reproduce(options, listener, f"naic reproduce {shlex.join(arguments)}")
+    callbacks = Callbacks(_say, progress)
+    found = reproduce(options, callbacks, f"naic reproduce {shlex.join(arguments)}")
     return _print(found, options)
 
 

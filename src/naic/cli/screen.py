@@ -5,31 +5,24 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Protocol
 
 from rich.console import Console
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
-    Progress,
     SpinnerColumn,
     TextColumn,
     TimeRemainingColumn,
 )
+from rich.progress import Progress as Bars
 
-from naic.data.records import Problem
+from naic.errors import Problem
+from naic.progress import Progress, Update
 
 SECONDS_BETWEEN_LINES = 10.0
 REASONS_SHOWN = 12
 SLOW = 10  # in a second: of fewer, a part counts
 SHORT = 1.5  # minutes or hours: less is told in the smaller unit
-
-
-class Update(Protocol):
-    """Called with images done, images in all, and how many of them were bad."""
-
-    def __call__(self, done: int, total: int, bad: int) -> None:
-        """Show it."""
 
 
 @contextmanager
@@ -52,11 +45,12 @@ def _bar(title: str) -> Iterator[Update]:
         TextColumn("{task.fields[speed]}"),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=Console(stderr=True)) as bars:
+    with Bars(*columns, console=Console(stderr=True)) as bars:
         task = bars.add_task(title, total=None, speed="")
         pace = _Pace()
 
-        def update(done: int, total: int, bad: int) -> None:
+        def update(seen: Progress) -> None:
+            done, total, bad = seen.done, seen.total, seen.bad
             rate = pace.rate(done)
             said = [f"{rate:{_digits(rate)}}/s"] * bool(rate) + [f"{bad} bad"] * bool(bad)
             bars.update(task, completed=done, total=total, speed=" ".join(said))
@@ -68,7 +62,8 @@ def _lines(title: str) -> Update:
     last = [float("-inf")]
     pace = _Pace()
 
-    def update(done: int, total: int, bad: int) -> None:
+    def update(seen: Progress) -> None:
+        done, total, bad = seen.done, seen.total, seen.bad
         now, rate = time.monotonic(), pace.rate(done)
         if now - last[0] < SECONDS_BETWEEN_LINES and done != total:
             return

@@ -3,20 +3,59 @@
 Started as `python -m naic.data.decode_worker`. It reads tasks from standard input, writes answers
 to standard output, and ends when its input ends: however the parent dies, no orphan stays.
 
-    task:   8 bytes of length, then a pickled (ImageSource, pixels)
-    answer: 8 bytes of zeros, then the pixels; or 8 bytes of length, then a pickled ImageError
+    task:   its length (8 bytes), the length of its JSON (8 bytes), the JSON, the bytes of the image
+    answer: 8 bytes of zeros, then the pixels; or 8 bytes of length, then why not, as JSON
 """
 
+import json
 import os
-import pickle
 import signal
+import struct
 import sys
-from typing import BinaryIO
+from pathlib import Path
+from typing import Any, BinaryIO
 
 from naic.errors import ImageError
 from naic.images import square_pixels
+from naic.images.sources import BytesImage, FileImage, ImageSource, Mirrored, TarImage
 
-LENGTH_BYTES = 8
+LENGTH = struct.Struct("<Q")
+
+
+def pack(image: ImageSource, pixels: int) -> bytes | None:
+    """The task to decode an image at `pixels` a side; None: only this process can load it."""
+    described = image.describe()
+    if described is None:
+        return None
+    source, data = described
+    text = json.dumps({"image": source, "pixels": pixels}).encode()
+    return LENGTH.pack(LENGTH.size + len(text) + len(data)) + LENGTH.pack(len(text)) + text + data
+
+
+def unpack(task: bytes) -> tuple[ImageSource, int]:
+    """The image of a task without its first length, and how many pixels a side it is to have."""
+    (length,) = LENGTH.unpack_from(task)
+    start = LENGTH.size + length
+    content = json.loads(task[LENGTH.size : start])
+    return _source(content["image"], task[start:]), int(content["pixels"])
+
+
+def _source(described: dict[str, Any], data: bytes) -> ImageSource:
+    [(kind, value)] = described.items()
+    match kind:
+        case "file":
+            return FileImage(Path(value))
+        case "tar":
+            archive, member, offset, size = value
+            return TarImage(Path(archive), member, offset, size)
+        case "bytes":
+            return BytesImage(data, value)
+        case "mirrored":
+            return Mirrored(_source(value, data))
+        case _:
+            from naic.data.shapes import SceneImage
+
+            return SceneImage(*value)
 
 
 def main() -> None:
@@ -25,21 +64,21 @@ def main() -> None:
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # whatever a library prints must not get among the answers
     tasks = sys.stdin.buffer
-    while header := tasks.read(LENGTH_BYTES):
-        _answer(tasks.read(int.from_bytes(header, "little")), answers)
+    while header := tasks.read(LENGTH.size):
+        _answer(tasks.read(*LENGTH.unpack(header)), answers)
         answers.flush()
 
 
 def _answer(task: bytes, answers: BinaryIO) -> None:
-    # Only the parent, which is ourselves, writes to this pipe.
-    image, pixels = pickle.loads(task)  # noqa: S301
+    image, pixels = unpack(task)
     try:
         square = square_pixels(image.load(at_least=pixels), pixels)
     except (ImageError, MemoryError) as error:
-        message = pickle.dumps(error if isinstance(error, ImageError) else no_memory(image.name))
-        answers.write(len(message).to_bytes(LENGTH_BYTES, "little") + message)
+        bad = error if isinstance(error, ImageError) else no_memory(image.name)
+        message = json.dumps([bad.what, bad.why, bad.hint]).encode()
+        answers.write(LENGTH.pack(len(message)) + message)
     else:
-        answers.write(bytes(LENGTH_BYTES))
+        answers.write(LENGTH.pack(0))
         answers.write(square.data)
 
 

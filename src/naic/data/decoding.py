@@ -8,8 +8,9 @@ thread here, which reads the pixels from a pipe straight into their place.
 
 import contextlib
 import itertools
+import json
 import os
-import pickle
+import struct
 import subprocess
 import sys
 import threading
@@ -25,12 +26,13 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
-from naic.data.decode_worker import LENGTH_BYTES, no_memory
-from naic.data.records import ImageSource
+from naic.data.decode_worker import LENGTH, no_memory, pack
 from naic.errors import BackboneError, ImageError
 from naic.images import square_pixels
+from naic.images.sources import ImageSource
 
 Pixels = npt.NDArray[np.uint8]
+WORKER = "naic.data.decode_worker"
 PIPE_BYTES = 1 << 20  # a whole image of 512 pixels fits, so a worker need not wait for its reader
 ENOUGH_FOR_PROCESSES = 64  # images; below that, starting a process takes longer than it saves
 BATCHES_AHEAD = 3  # decoded images waiting for the network: enough to ride out a slow file
@@ -129,8 +131,8 @@ class Decoder:
         return self._pool.submit(self._decode, image, place)
 
     def _decode(self, image: ImageSource, place: Pixels) -> ImageError | None:
-        if self._isolated and type(image).__module__ != "__main__":  # which a worker cannot import
-            return self._worker().decode(image, self._pixels, place)
+        if self._isolated and (task := pack(image, self._pixels)) is not None:
+            return self._worker().decode(image.name, task, place)
         try:
             place[:] = square_pixels(image.load(at_least=self._pixels), self._pixels)
         except ImageError as error:
@@ -169,9 +171,9 @@ class _Worker:
 
     def __init__(self) -> None:
         self.crashed = False
-        process = subprocess.Popen(
+        process = subprocess.Popen(  # noqa: S603 - our own module
             # -P: the current folder is not searched, as it is not for the `naic` command.
-            [sys.executable, "-P", "-m", "naic.data.decode_worker"],
+            [sys.executable, "-P", "-m", WORKER],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             pipesize=PIPE_BYTES if sys.platform == "linux" else -1,
@@ -182,19 +184,17 @@ class _Worker:
         assert isinstance(process.stdout, BufferedReader)
         self._process, self._tasks, self._answers = process, process.stdin, process.stdout
 
-    def decode(self, image: ImageSource, pixels: int, place: Pixels) -> ImageError | None:
-        task = pickle.dumps((image, pixels))
+    def decode(self, name: str, task: bytes, place: Pixels) -> ImageError | None:
+        """Have a task done; `name` is the image's, `place` where its pixels go."""
         try:
-            self._tasks.write(len(task).to_bytes(LENGTH_BYTES, "little") + task)
+            self._tasks.write(task)
             self._tasks.flush()
-            header = self._answers.read(LENGTH_BYTES)
-            size = int.from_bytes(header, "little")
+            (size,) = LENGTH.unpack(self._answers.read(LENGTH.size))
             if size:
-                error: ImageError = pickle.loads(self._answers.read(size))  # noqa: S301 - our child
-                return error
-            if len(header) == LENGTH_BYTES and self._answers.readinto(place.data) == place.nbytes:
+                return ImageError(*json.loads(self._answers.read(size)))
+            if self._answers.readinto(place.data) == place.nbytes:
                 return None
-        except (OSError, EOFError, pickle.UnpicklingError):
+        except (OSError, ValueError, struct.error):  # it ended in the middle of an answer
             pass
         self.crashed = True
         self.close()
@@ -205,7 +205,7 @@ class _Worker:
                 "Mend what it says, and run the same command again.",
             )
         return ImageError(
-            image.name,
+            name,
             f"the decoder ended while it read this file (exit code {self._process.returncode})",
             "The file is damaged, or memory ran out: convert it to JPEG or PNG, or leave it out.",
         )

@@ -24,6 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from naic.errors import StoreError
+from naic.images.sources import MIRRORED_NAME
 
 FORMAT = 1
 Features = npt.NDArray[np.float16] | npt.NDArray[np.uint8]
@@ -31,8 +32,7 @@ KINDS = {
     "float16": ("F16", "<f2"),
     "uint8": ("U8", "|u1"),
 }  # a store's dtype, in a shard and in numpy
-# How the mirrored view of an image is marked (`naic prepare --mirror`): ends of its id and name.
-MIRRORED_ID, MIRRORED_NAME = "-mirrored", " (mirrored)"
+MIRRORED_ID = "-mirrored"  # ends the id of the mirrored view of an image (`naic prepare --mirror`)
 _ARRAYS = {**dict(KINDS.values()), "I64": "<i8"}
 Mask = npt.NDArray[np.bool_]
 
@@ -201,14 +201,7 @@ class FeatureStore:
 def _read_index(folder: Path) -> dict[str, Any]:
     path = folder / "index.json"
     if not path.exists():
-        unfinished = (folder / "plan.json").exists()
-        raise StoreError(
-            str(folder),
-            "is an unfinished feature store" if unfinished else "is no feature store",
-            "Run the same `naic prepare` again to finish it."
-            if unfinished
-            else "Make one with `naic prepare`.",
-        )
+        raise no_store(folder, "feature store", "naic prepare")
     try:
         index: dict[str, Any] = json.loads(path.read_bytes())
         version = index["format"]
@@ -225,6 +218,15 @@ def _read_index(folder: Path) -> dict[str, Any]:
         why = f"has features of the kind {index.get('dtype')!r}, which this naic does not know"
         raise StoreError(str(path), why, "Run prepare again.")
     return index
+
+
+def no_store(folder: Path, what: str, made_by: str) -> StoreError:
+    """The error for a folder that holds no finished store; `made_by` is the command for one."""
+    if (folder / "plan.json").exists():
+        hint = f"Run the same `{made_by}` again to finish it."
+        return StoreError(str(folder), f"the {what} in this folder is unfinished", hint)
+    why = f"there is no {what} in this folder" if folder.is_dir() else "there is no such folder"
+    return StoreError(str(folder), why, f"Make a {what} with `{made_by}`.")
 
 
 def _read_records(path: Path) -> Iterator[StoredRecord]:

@@ -19,6 +19,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from naic.data.features import no_store
 from naic.data.joined import AnyStore, backbone
 from naic.errors import ConfigError, StoreError
 from naic.text import Vocabulary
@@ -168,14 +169,7 @@ def _check_backbone(source: PseudoStore, store: AnyStore) -> None:
 def _read_index(folder: Path) -> dict[str, Any]:
     path = folder / INDEX
     if not path.exists():
-        unfinished = (folder / "plan.json").exists()
-        kind = "an unfinished" if unfinished else "no"
-        hint = "Run the same `naic distil` again to finish it."
-        raise StoreError(
-            str(folder),
-            f"is {kind} pseudo-caption store",
-            hint if unfinished else "Make one with `naic distil`.",
-        )
+        raise no_store(folder, "pseudo-caption store", "naic distil")
     try:
         index: dict[str, Any] = json.loads(path.read_bytes())
         version = index["format"]

@@ -1,8 +1,8 @@
 """The pseudo-caption store, for writing: shard by shard, by one process or several.
 
-A shard appears whole or not at all, and its bytes depend on nothing but the plan. So a run that
-was killed goes on where it was, several may make the shards of one store, and should two of them
-make the same shard, no harm is done.
+A shard appears whole or not at all, and its bytes depend on nothing but the plan. So a run that was
+cut off is resumed by making the missing shards, several runs may share the work, and should two of
+them make the same shard, no harm is done.
 """
 
 import hashlib
@@ -12,13 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from naic import __version__
-from naic.data.plans import keep_plan, pretty
 from naic.data.pseudo import FORMAT, INDEX, VOCABULARY, PseudoStore, Taught, parse_shard
 from naic.errors import StoreError
 from naic.files import remove_temporaries, write_atomically
+from naic.resume import keep_request, pretty
 from naic.text import Vocabulary
 
-OWN = ("plan.json*", "shard-*.jsonl*", "vocab.json*", "index.json*")
+# What may be there: the files of a store, and features that `naic distil --images` makes first.
+OWN = ("plan.json*", "shard-*.jsonl*", "vocab.json*", "index.json*", "features", "features-*")
 
 
 class PseudoWriter:
@@ -34,7 +35,7 @@ class PseudoWriter:
         self._settings = {"format": FORMAT, **settings, "images": len(ids)}
         listed = hashlib.sha256(json.dumps(list(ids)).encode()).hexdigest()
         plan = {**self._settings, "per_shard": per_shard, "list of images": listed}
-        keep_plan(folder, plan, "pseudo captions")
+        keep_request(folder / "plan.json", plan, "pseudo-caption store", OWN)
         self._promised = _promised(folder)
 
     @property

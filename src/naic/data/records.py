@@ -2,28 +2,15 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, get_args
 
-from PIL.Image import Image
+from naic.errors import DataError, Problem
+from naic.images.sources import ImageSource
 
-from naic.errors import DataError
-
-
-class ImageSource(Protocol):
-    """Where an image comes from: a file, a member of a tar, a scene to be drawn."""
-
-    @property
-    def name(self) -> str:
-        """What to call the image in a message: its path, or the nearest thing to one."""
-        ...
-
-    def load(self, at_least: int | None = None) -> Image:
-        """The image, upright and RGB; raises ImageError.
-
-        With `at_least` the caller promises to shrink the result to that many pixels a side, so
-        a JPEG may be decoded at a lower resolution.
-        """
-        ...
+ReaderName = Literal["karpathy", "coco", "flickr8k", "table", "folder", "shapes"]
+READER_NAMES: tuple[ReaderName, ...] = get_args(ReaderName)
+# What captions can be read with: the readers of images, and a finished feature store.
+CaptionReader = Literal[ReaderName, "store"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,15 +22,6 @@ class Record:
     captions: tuple[str, ...] = ()  # empty: an unlabelled image
     split: str = ""  # empty: the source names no split
     facts: Mapping[str, object] | None = None  # what is truly in the image, where it is known
-
-
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """Something that could not be used: where it is, why, and what to do."""
-
-    where: str
-    why: str
-    hint: str
 
 
 class Problems:

@@ -1,92 +1,21 @@
-"""Where images lie: files and members of tars, and the finder that looks them up by name.
+"""Images looked up by the names that a dataset gives them, in folders and tars.
 
 One rule keeps a foreign annotation file harmless: an image is only ever taken from beneath a
 root the user named. Names with `..`, and absolute paths that lead elsewhere, are reduced to
-their base name and looked for inside the roots. Only a table, which people write themselves, is
-taken at its word.
+their base name and looked for inside the roots. Only the paths of a table, which people write
+themselves, are followed wherever they lead.
 """
 
 import os
 import stat
+import unicodedata
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
-from PIL import ImageOps
-from PIL.Image import Image
-
-from naic.data.features import MIRRORED_NAME
-from naic.data.folders import Folder, printable, spellings, walk
-from naic.data.records import ImageSource
 from naic.data.tars import TarMember, index_tar
-from naic.errors import DataError, ImageError
-from naic.images import MAX_BYTES, open_image
-
-
-@dataclass(frozen=True, slots=True)
-class FileImage:
-    """An image in a file of its own."""
-
-    path: Path
-
-    @property
-    def name(self) -> str:
-        """The path."""
-        return printable(str(self.path))
-
-    def load(self, at_least: int | None = None) -> Image:
-        """The image, upright and RGB; raises ImageError."""
-        return open_image(self.path, name=self.name, at_least=at_least)
-
-
-@dataclass(frozen=True, slots=True)
-class TarImage:
-    """An image inside an uncompressed tar, read by its offset without unpacking anything."""
-
-    archive: Path
-    member: str
-    offset: int
-    size: int
-
-    @property
-    def name(self) -> str:
-        """The archive and the member, `photos.tar:a/b.jpg`."""
-        return printable(f"{self.archive}:{self.member}")
-
-    def load(self, at_least: int | None = None) -> Image:
-        """The image, upright and RGB; raises ImageError.
-
-        Each call opens the archive anew: threads and processes share no file position.
-        """
-        if self.size > MAX_BYTES:
-            why = f"it has {self.size:,} bytes, more than {MAX_BYTES:,}"
-            raise ImageError(self.name, why, "Check that it is an image.")
-        try:
-            with self.archive.open("rb", buffering=0) as file:
-                data = os.pread(file.fileno(), self.size, self.offset)
-        except OSError as error:
-            why = f"the archive cannot be read ({error.strerror or error})"
-            raise ImageError(self.name, why, "Check that the tar is still there.") from error
-        if len(data) < self.size:
-            why = f"the archive ends after {len(data)} of the image's {self.size} bytes"
-            raise ImageError(self.name, why, "The tar changed or was cut; copy it again.")
-        return open_image(data, name=self.name, at_least=at_least)
-
-
-@dataclass(frozen=True, slots=True)
-class Mirrored:
-    """Another image, left and right exchanged."""
-
-    image: ImageSource
-
-    @property
-    def name(self) -> str:
-        """That of the image, and what was done to it."""
-        return f"{self.image.name}{MIRRORED_NAME}"
-
-    def load(self, at_least: int | None = None) -> Image:
-        """The image, upright and RGB; raises ImageError."""
-        return ImageOps.mirror(self.image.load(at_least))
+from naic.errors import DataError
+from naic.files import is_folder, printable, walk
+from naic.images.sources import FileImage, TarImage
 
 
 class _FolderRoot:
@@ -97,7 +26,7 @@ class _FolderRoot:
         self._top = Folder(self.path)
         self._by_base: dict[str, list[str]] | None = None
 
-    def _folder(self, parts: Sequence[str]) -> Folder | None:
+    def _folder(self, parts: Sequence[str]) -> "Folder | None":
         folder = self._top
         for part in parts:
             inner = folder.folder(part)
@@ -271,3 +200,50 @@ def _only(name: str, hits: Sequence[FileImage | TarImage]) -> FileImage | TarIma
             hint = "Name the image by a longer path, or only the folder it is in with --images."
             raise DataError(printable(name), why, hint)
     return hits[0]
+
+
+def spellings(name: str) -> tuple[str, ...]:
+    """The name and its composed form: macOS and Linux may spell one accent in two ways."""
+    if name.isascii():
+        return (name,)
+    return tuple(dict.fromkeys((name, unicodedata.normalize("NFC", name))))
+
+
+class Folder:
+    """One listing of one folder, made when it is first needed."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._files: dict[str, str] | None = None
+        self._folders: dict[str, Folder] = {}
+
+    def _scan(self) -> dict[str, str]:
+        files: dict[str, str] = {}
+        try:
+            with os.scandir(self.path) as entries:
+                for entry in entries:
+                    if is_folder(entry):
+                        self._folders[entry.name] = Folder(entry.path)
+                        continue
+                    files[entry.name] = entry.name
+                    for other in spellings(entry.name)[1:]:
+                        files.setdefault(other, entry.name)
+        except OSError as error:
+            why = f"the folder cannot be listed ({error.strerror or error})"
+            raise DataError(printable(self.path), why, "Check its permissions.") from error
+        return files
+
+    def folder(self, name: str) -> "Folder | None":
+        """The sub-folder of that name."""
+        if self._files is None:
+            self._files = self._scan()
+        return self._folders.get(name)
+
+    def file(self, name: str) -> Path | None:
+        """The file of that name."""
+        if self._files is None:
+            self._files = self._scan()
+        for spelling in spellings(name):
+            if spelling in self._files:
+                return Path(self.path, self._files[spelling])
+        return None

@@ -1,4 +1,4 @@
-"""The feature store, for writing: shard by shard, so that a killed run goes on where it was.
+"""The feature store, for writing: shard by shard, so that a run that was killed can be resumed.
 
 A shard is the unit of work. It appears whole or not at all, and holds all that is known about its
 images, the errors too. So the files that describe the whole store can be made from the shards at
@@ -16,10 +16,10 @@ import numpy as np
 import numpy.typing as npt
 
 from naic.data.features import FORMAT, KINDS, Features, FeatureStore, map_shard
-from naic.data.plans import PLAN, keep_plan, pretty, refuse_strangers
-from naic.data.records import Problem, Record
-from naic.errors import StoreError
+from naic.data.records import Record
+from naic.errors import Problem, StoreError
 from naic.files import remove_temporaries, write_atomically
+from naic.resume import keep_request, pretty
 
 DESCRIPTIONS = ("plan.json", "records.jsonl", "errors.jsonl", "index.json")
 
@@ -124,10 +124,7 @@ class StoreWriter:
             "per_shard": self.per_shard,
             "list of images and captions": _digest(self.records),
         }
-        if not (self.folder / PLAN).exists():
-            remove_temporaries(self.folder, PLAN)  # of a run that got no further
-            refuse_strangers(self.folder, (), "feature store")
-        keep_plan(self.folder, plan, "features")
+        keep_request(self.folder / "plan.json", plan, "feature store")
 
 
 def _finite(features: Features) -> bool:

@@ -1,5 +1,6 @@
-"""Telling from the first bytes what a file is, whatever its name says."""
+"""What an image file is: the format by its first bytes, the image that it shows by its name."""
 
+import re
 from typing import NamedTuple
 
 try:  # Pillow 11.3 brought AVIF, and a build without libavif still has the module
@@ -172,3 +173,52 @@ def _is_text(head: bytes) -> bool:
     except UnicodeDecodeError as error:
         return error.start > 4000  # the head was cut within a character
     return True
+
+
+# COCO's images are called COCO_val2014_000000000042.jpg or 000000000042.jpg, and image 42.
+_NUMBER = re.compile(r"(COCO_[a-z]+[0-9]{4}_)?0*([0-9]+)")
+
+
+def without_suffix(name: str) -> str:
+    """`a/b.jpg` as `a/b`; the dot that opens a hidden name is no suffix."""
+    folder, slash, base = name.rpartition("/")
+    stem, dot, _ = base.rpartition(".")
+    return folder + slash + (stem if dot and stem else base)
+
+
+class Name(NamedTuple):
+    """An id taken apart: what two ids of one image may differ in, and what they may not."""
+
+    folders: tuple[str, ...]
+    prefix: str  # COCO's
+    plain: str
+
+    def agrees(self, other: "Name") -> bool:
+        """Whether both can be names of one image: what both tell must be the same."""
+        shared = min(len(self.folders), len(other.folders))
+        same_folders = not shared or self.folders[-shared:] == other.folders[-shared:]
+        same_prefix = not self.prefix or not other.prefix or self.prefix == other.prefix
+        return self.plain == other.plain and same_folders and same_prefix
+
+
+def take_apart(image_id: str) -> Name:
+    """The parts of an id; the suffix of an image and leading zeros are not among them."""
+    *folders, base = without_image_suffix(image_id).split("/")
+    number = _NUMBER.fullmatch(base)
+    prefix, plain = (number[1] or "", number[2]) if number else ("", base)
+    return Name(tuple(name for name in folders if name not in ("", ".")), prefix, plain)
+
+
+def without_image_suffix(image_id: str) -> str:
+    """The id without `.jpg` and the like; any other suffix may be part of it."""
+    stem = without_suffix(image_id)
+    return stem if image_id[len(stem) :].lower() in IMAGE_SUFFIXES else image_id
+
+
+def plain_id(image_id: str) -> str:
+    """What ids of one image have in common, whoever wrote them.
+
+    Folders, the suffix of an image, COCO's prefix and leading zeros are taken off, so that 42,
+    "000000000042.jpg" and "val2014/COCO_val2014_000000000042" are the same image.
+    """
+    return take_apart(image_id).plain

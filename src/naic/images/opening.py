@@ -1,7 +1,11 @@
-"""Opening an image: sniff, clean, check the size, decode, convert, turn upright."""
+"""Opening an image: read, sniff, clean, check the size, decode, convert, turn upright."""
 
+import errno
+import os
+import stat
 from collections.abc import Callable
 from io import BytesIO
+from typing import BinaryIO, TypeAlias
 
 from PIL import Image
 from PIL.BmpImagePlugin import BmpImageFile
@@ -14,6 +18,7 @@ from PIL.TiffImagePlugin import TiffImageFile
 from PIL.WebPImagePlugin import WebPImageFile
 
 from naic.errors import ImageError
+from naic.files import printable
 from naic.images.containers import (
     DamagedError,
     ForeignError,
@@ -21,17 +26,37 @@ from naic.images.containers import (
     clean_avif,
     clean_jpeg,
     clean_png,
+    clean_tiff,
     gif_size,
     orientation_of,
     webp_size,
 )
 from naic.images.converting import to_rgb, upright
 from naic.images.formats import HAS_AVIF, Unsupported, sniff
-from naic.images.reading import ImageInput, display_name, read_bytes
-from naic.images.tiff import clean_tiff
+
+ImageInput: TypeAlias = str | os.PathLike[str] | bytes | bytearray | memoryview | BinaryIO
 
 # The 108-megapixel photos of phones pass; decoded, this many pixels take 512 MB.
 MAX_PIXELS = 1 << 27
+# An image within the pixel limit fits in this many bytes in every format we open, even as 16-bit
+# RGBA without compression; what is larger is something else, and reading it would fill the memory.
+MAX_BYTES = 1 << 30
+
+_KINDS = (
+    (stat.S_ISDIR, "it is a folder", "Name the image files in it, or use the folder reader."),
+    (stat.S_ISFIFO, "it is a named pipe", "Save its content to a file first."),
+    (stat.S_ISSOCK, "it is a socket", "Name an image file."),
+    (stat.S_ISCHR, "it is a device", "Name an image file."),
+    (stat.S_ISBLK, "it is a device", "Name an image file."),
+)
+_REASONS = {
+    errno.ENOENT: ("there is no such file", "Check the path."),
+    errno.ENOTDIR: ("part of its path is a file, not a folder", "Check the path."),
+    errno.EACCES: ("permission to read it is denied", "Change its permissions or its owner."),
+    errno.EPERM: ("permission to read it is denied", "Change its permissions or its owner."),
+    errno.ELOOP: ("its symbolic links go round in a circle", "Repair the link."),
+    errno.ENAMETOOLONG: ("its name is too long for this system", "Give it a shorter name."),
+}
 
 # The decoders are called by name, not through Image.open, because that one answers a large image
 # with a Python warning, and a warning can be neither caught nor silenced in one thread alone.
@@ -147,3 +172,81 @@ def _damaged(what: str, format_name: str, error: Exception) -> ImageError:
         )
     why = f"its {format_name} data are damaged or of a rare kind ({detail})"
     return ImageError(what, why, "Copy or download it again, or save it as JPEG or PNG.")
+
+
+def display_name(source: ImageInput, name: str | None) -> str:
+    """What to call the image in a message; always printable, whatever bytes the path holds."""
+    if name is None:
+        name = os.fsdecode(source) if isinstance(source, str | os.PathLike) else "image data"
+    return printable(name)
+
+
+def read_bytes(source: ImageInput, what: str) -> bytes:
+    """All bytes of the source; raises ImageError for anything that is not a readable file."""
+    try:
+        data = _content(source, what)
+    except (ImageError, MemoryError):
+        raise
+    except OSError as error:
+        raise _reading_failed(source, what, error) from error
+    except Exception as error:  # NUL in a path, a closed file, or whatever a file object raises
+        raise ImageError(what, f"it cannot be read ({error})", "Check the path.") from error
+    if not isinstance(data, bytes):
+        why = f"reading it gave {type(data).__name__}, not bytes"
+        raise ImageError(what, why, 'Open the file in binary mode ("rb").')
+    if not data:
+        raise ImageError(what, "it is empty", "Copy or download it again.")
+    if len(data) > MAX_BYTES:
+        raise _too_large(what)
+    return data
+
+
+def _content(source: ImageInput, what: str) -> object:
+    """The content as the source gives it: a file object opened as text gives no bytes."""
+    if isinstance(source, str | os.PathLike):
+        return _read_file(os.fspath(source), what)
+    if isinstance(source, bytes):
+        return source
+    if isinstance(source, bytearray | memoryview):
+        return bytes(source)
+    return source.read(MAX_BYTES + 1)
+
+
+def _read_file(path: str, what: str) -> bytes:
+    status = os.stat(path)  # noqa: PTH116 - a Path would refuse some names with other errors
+    _check_regular(status, what)
+    # Between the two looks the file may have been replaced by a pipe: never wait for a writer.
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with open(descriptor, "rb", buffering=0) as file:  # noqa: PTH123 - a descriptor, not a path
+        _check_regular(os.fstat(descriptor), what)
+        return file.readall()
+
+
+def _check_regular(status: os.stat_result, what: str) -> None:
+    if not stat.S_ISREG(status.st_mode):
+        for is_kind, why, hint in _KINDS:
+            if is_kind(status.st_mode):
+                raise ImageError(what, why, hint)
+        raise ImageError(what, "it is not a regular file", "Name an image file.")
+    if status.st_size > MAX_BYTES:
+        raise _too_large(what)
+
+
+def _too_large(what: str) -> ImageError:
+    why = f"it is larger than {MAX_BYTES >> 30} GiB"
+    return ImageError(what, why, "Scale the image down, or save it as JPEG or PNG.")
+
+
+def _reading_failed(source: ImageInput, what: str, error: OSError) -> ImageError:
+    why, hint = _REASONS.get(
+        error.errno or 0, (f"it cannot be read ({error.strerror or error})", "Check the file.")
+    )
+    if error.errno == errno.ENOENT and isinstance(source, str | os.PathLike):
+        try:
+            target = os.readlink(source)  # noqa: PTH115
+        except OSError:
+            pass
+        else:
+            why = f"it is a link to a file that does not exist ({display_name(target, None)})"
+            hint = "Repair the link or restore the file."
+    return ImageError(what, why, hint)

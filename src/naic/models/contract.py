@@ -37,8 +37,8 @@ class CaptionerSpec:
         beams: (model, features, mask, width, keep) to the `keep` likeliest sentences that a search
             by `width` at a time finds; None: it cannot search, and cannot be a teacher.
         sample: (model, features, mask, S) to words (B, S, N) by chance; only scst needs it.
-        stages: the stages it can be trained with. Those of the default ask for a forward pass
-            without words; a model that is given the words before the next one names others.
+        reads_words: whether the network is given the words before the next one: it is then trained
+            by the stages that have words to give, and else by those that ask for all at once.
         one_pass: whether `propose` is the same computation for every image, so that it can be
             exported as one graph.
         holds_backbone: whether its config has a field `backbone`: the name of a backbone that is
@@ -50,7 +50,7 @@ class CaptionerSpec:
     propose: Callable[[Any, Tensor, Tensor | None, int], tuple[Tensor, Tensor]]
     beams: Callable[[Any, Tensor, Tensor | None, int, int], Beams] | None = None
     sample: Callable[[Any, Tensor, Tensor | None, int], Tensor] | None = None
-    stages: tuple[str, ...] = ("student_xe", "cmal")
+    reads_words: bool = False
     one_pass: bool = True
     holds_backbone: bool = False
 

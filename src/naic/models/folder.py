@@ -15,6 +15,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import torch
@@ -103,12 +104,18 @@ def write_model(
     settings: ModelSettings,
     vocabulary: Vocabulary,
     card: str,
+    more: Mapping[str, bytes] = MappingProxyType({}),
 ) -> None:
-    """Make the model folder `folder`, whole or not at all; there must be none of that name."""
+    """Make the model folder `folder`, whole or not at all; there must be none of that name.
+
+    `more` are further files by their names.
+    """
     with whole_folder(folder) as temporary:
         write_weights(temporary / WEIGHTS, weights)
         write_synced(temporary / CONFIG, [to_toml(settings).encode()])
         write_synced(temporary / CARD, [card.encode()])
+        for name, content in more.items():
+            write_synced(temporary / name, [content])
         vocabulary.save(temporary / VOCABULARY)
 
 
@@ -249,7 +256,7 @@ def _read_settings(path: Path) -> tuple[ModelSettings, CaptionerSpec]:
         if not isinstance(settings.model, dict):
             raise CheckpointError(str(path), "model is no table", "Use the file as it was saved.")
         table = {_OLD_KEYS.get(str(k), str(k)): value for k, value in settings.model.items()}
-        model = structure(table, spec.config, f"{path}.model")
+        model = structure(table, spec.config, str(path), "model")
     except ConfigError as error:
         raise CheckpointError(error.what, error.why, error.hint) from error
     return replace(settings, model=model), spec

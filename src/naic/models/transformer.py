@@ -162,7 +162,7 @@ CAUSAL = CaptionerSpec(
     _propose,
     _beams,
     _sample,
-    stages=("teacher_xe", "scst"),
+    reads_words=True,
     one_pass=False,
     holds_backbone=True,
 )

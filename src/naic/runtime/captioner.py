@@ -10,11 +10,10 @@ import torch
 from torch import Tensor
 
 from naic.data.decoding import decode_batches
-from naic.data.records import ImageSource
 from naic.errors import CheckpointError, ConfigError, ImageError
+from naic.images.sources import ImageLike, ImageSource, any_source, is_one
 from naic.models.folder import WEIGHTS
 from naic.runtime.captions import Alternative, Asked, Caption, Word, write
-from naic.runtime.images import ImageLike, any_source, is_one
 from naic.runtime.load import make_ready
 
 __all__ = ["Alternative", "Caption", "Captioner", "Word", "shipped_model"]

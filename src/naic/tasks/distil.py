@@ -8,7 +8,7 @@ import contextlib
 import hashlib
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
@@ -17,24 +17,21 @@ from typing import TYPE_CHECKING, Any
 
 from naic.data.features import FeatureStore
 from naic.data.joined import JoinedStore, backbone
-from naic.data.plans import refuse_strangers
 from naic.data.pseudo import PseudoStore, Taught
 from naic.data.pseudowriter import OWN, PseudoWriter, remove_halves
 from naic.data.readers import read, refuse_unknown
-from naic.data.records import Problem, Problems
-from naic.errors import DataError, StoreError
-from naic.files import locked, writing
-from naic.tasks.distil_options import DistilOptions
-from naic.tasks.prepare import PrepareOptions, Progress, prepare
+from naic.data.records import Problems
+from naic.errors import DataError, Problem, StoreError
+from naic.files import locked
+from naic.progress import SILENT, Callbacks, Progress, Update
+from naic.resume import claim, refuse_strangers
+from naic.tasks.options import DistilOptions, PrepareOptions
+from naic.tasks.prepare import prepare
 
 if TYPE_CHECKING:  # torch takes a second to import: not before there is work for it
     from naic.models.teacher import Teacher
 
-__all__ = ["DistilOptions", "Distilled", "Outlook", "distil", "look_ahead"]
-
 BATCHES_PER_SHARD = 4  # what a kill can cost at most
-Report = Callable[[Progress], None]
-_OWN = (*OWN, "features", "features-*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +56,7 @@ class Distilled:
 
 
 @dataclass(frozen=True, slots=True)
-class Outlook:
+class DistilDryRun:
     """What a run would do; `splits` counts the images by split."""
 
     splits: Counter[str]
@@ -68,16 +65,13 @@ class Outlook:
     device: str
 
 
-def distil(options: DistilOptions, report: Report, looking: Report | None = None) -> Distilled:
-    """Make the store `options.out`, or go on with it where an earlier run was cut off.
-
-    `report` hears of captions; `looking` of features, where images are turned into them.
-    """
+def distil(options: DistilOptions, callbacks: Callbacks = SILENT) -> Distilled:
+    """Make the store `options.out`, or go on with it where an earlier run was cut off."""
     from naic.models.teacher import Teacher
 
     started = time.perf_counter()
     options.check()
-    refuse_strangers(options.out, _OWN, "pseudo-caption store")
+    refuse_strangers(options.out, OWN, "pseudo-caption store")
     teacher = Teacher(
         options.model,
         device=options.device,
@@ -85,12 +79,11 @@ def distil(options: DistilOptions, report: Report, looking: Report | None = None
         keep=options.keep,
         precision=options.precision,
     )
-    with writing(options.out):
-        options.out.mkdir(parents=True, exist_ok=True)
-    with locked(options.out, shared=options.part is not None):
-        folders, errors = _look(options, teacher, looking or _say_nothing)
-        run = _Run(options, teacher, folders)
-        images, resumed = run.make(report)
+    with claim(options.out, shared=options.part is not None):
+        folders, errors = _features(options, teacher, callbacks)
+        run = _DistilRun(options, teacher, folders)
+        with callbacks.progress("captions") as update:
+            images, resumed = run.make(update)
         store, missing = run.finish()
     if store is not None:
         # Other parts that are still at work hold the folder; the last of them sweeps.
@@ -99,16 +92,12 @@ def distil(options: DistilOptions, report: Report, looking: Report | None = None
     return Distilled(store, images, resumed, missing, errors, time.perf_counter() - started)
 
 
-def _say_nothing(progress: Progress) -> None:
-    """Nobody wants to know."""
-
-
-def look_ahead(options: DistilOptions) -> Outlook:
+def dry_run(options: DistilOptions) -> DistilDryRun:
     """What a run would do; nothing is written, no image is opened."""
     from naic.models.teacher import Teacher
 
     options.check()
-    refuse_strangers(options.out, _OWN, "pseudo-caption store")
+    refuse_strangers(options.out, OWN, "pseudo-caption store")
     teacher = Teacher(options.model, device=options.device)
     splits = Counter[str]()
     if options.features:
@@ -118,10 +107,10 @@ def look_ahead(options: DistilOptions) -> Outlook:
     for source in options.images:
         splits += read("folder", str(source), problems=Problems(skip=True)).splits
     shards = -(-splits.total() // (options.batch * BATCHES_PER_SHARD))
-    return Outlook(splits, shards, teacher.describe(), str(teacher.device))
+    return DistilDryRun(splits, shards, teacher.describe(), str(teacher.device))
 
 
-class _Run:
+class _DistilRun:
     """The work itself, in a folder that is ours."""
 
     def __init__(self, options: DistilOptions, teacher: "Teacher", folders: Sequence[Path]) -> None:
@@ -136,7 +125,7 @@ class _Run:
             options.out, ids, self._settings(), options.batch * BATCHES_PER_SHARD
         )
 
-    def make(self, report: Report) -> tuple[int, int]:
+    def make(self, update: Update) -> tuple[int, int]:
         """Make the missing shards of this part; gives its images, and how many were there."""
         writer = self._writer
         first, step = self._options.share()
@@ -144,13 +133,13 @@ class _Run:
         missing = [number for number in own if not writer.is_whole(number)]
         images = sum(len(writer.span(number)) for number in own)
         resumed = done = images - sum(len(writer.span(number)) for number in missing)
-        report(Progress(done, images, 0))
+        update(Progress(done, images))
         for number, parts in groupby(self._captioned(missing), key=itemgetter(0)):
             shard: list[Taught] = []
             for _, taught in parts:
                 shard += taught
                 done += len(taught)
-                report(Progress(done, images, 0))
+                update(Progress(done, images))
             writer.write(number, shard)
         return images, resumed
 
@@ -195,8 +184,8 @@ class _Run:
         }
 
 
-def _look(
-    options: DistilOptions, teacher: "Teacher", report: Report
+def _features(
+    options: DistilOptions, teacher: "Teacher", callbacks: Callbacks
 ) -> tuple[Sequence[Path], list[Problem]]:
     """The feature stores to caption, made first where images are given; and bad images."""
     if options.features:
@@ -215,7 +204,7 @@ def _look(
             skip_bad=True,
             unlabelled=True,
         )
-        prepared = prepare(chosen, report)
+        prepared = prepare(chosen, callbacks)
         folders.append(out)
         errors += prepared.errors
     return folders, errors

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from naic import __version__
-from naic.tasks.export_options import ExportOptions
+from naic.tasks.options import ExportOptions
 
 if TYPE_CHECKING:  # torch takes a second to import: not before there is work for it
     from naic.runtime.load import LoadedWhole

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from naic import __version__
 from naic.config import to_toml
 from naic.errors import CheckpointError, ConfigError
-from naic.tasks.pack_options import PackOptions
+from naic.tasks.options import PackOptions
 
 if TYPE_CHECKING:  # torch takes a second to import: not before there is work for it
     from torch import Tensor

@@ -4,7 +4,7 @@ import json
 import shutil
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import groupby
@@ -16,31 +16,23 @@ import numpy as np
 from naic.data.decoding import stand_back
 from naic.data.features import MIRRORED_ID, FeatureStore
 from naic.data.readers import Reading, read, refuse_unknown
-from naic.data.records import Problem, Problems, Record
-from naic.data.sources import Mirrored
+from naic.data.records import Problems, Record
 from naic.data.storewriter import ShardRows, StoreWriter
-from naic.errors import ConfigError, StoreError
-from naic.files import locked
-from naic.tasks.prepare_options import PrepareOptions
+from naic.data.unseen import SEEN, read_seen
+from naic.errors import ConfigError, Problem, StoreError
+from naic.files import write_atomically
+from naic.images.sources import Mirrored
+from naic.progress import SILENT, Callbacks, Progress, Update
+from naic.resume import claim
+from naic.tasks.options import PrepareOptions
 
 if TYPE_CHECKING:  # torch takes a second to import: not before there is work for it
     from naic.backbones import Backbone
     from naic.backbones.extract import Extracted
 
-__all__ = ["DryRun", "PrepareOptions", "Prepared", "Progress", "dry_run", "prepare"]
-
 # A dry run tells the time an image takes from the second half of these: when the first batch comes
 # out, several are decoded already.
 DRY_RUN_BATCHES = 12
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """How far a run is: images looked at, of how many, and how many of them were bad."""
-
-    done: int
-    total: int
-    bad: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +47,7 @@ class Prepared:
 
 
 @dataclass(frozen=True, slots=True)
-class DryRun:
+class PrepareDryRun:
     """What a run would do, from reading the source and trying a few images."""
 
     reading: Reading
@@ -66,7 +58,7 @@ class DryRun:
 
 
 def prepare(
-    options: PrepareOptions, report: Callable[[Progress], None], reading: Reading | None = None
+    options: PrepareOptions, callbacks: Callbacks = SILENT, reading: Reading | None = None
 ) -> Prepared:
     """Make the store `options.out`, or go on with it where an earlier run was cut off.
 
@@ -83,8 +75,7 @@ def prepare(
     backbone = load_backbone(
         options.backbone, pixels=options.pixels, weights=options.weights, device=options.device
     )
-    _make_folder(options.out)
-    with locked(options.out):
+    with claim(options.out), callbacks.progress("features") as update:
         settings = _settings(options, backbone)
         writer = StoreWriter(
             options.out,
@@ -95,12 +86,13 @@ def prepare(
         )
         resumed = sum(len(writer.span(number)) for number in writer.done)
         _check_space(options.out, len(reading.records) - resumed, backbone)
-        _fill(writer, backbone, options, report, resumed)
+        _note_seen(options)
+        _fill(writer, backbone, options, update, resumed)
         store = writer.finish(problems.items)
     return Prepared(store, reading, read_errors(store), resumed, time.perf_counter() - started)
 
 
-def dry_run(options: PrepareOptions) -> DryRun:
+def dry_run(options: PrepareOptions) -> PrepareDryRun:
     """Counts, gigabytes and time of a run, without writing anything."""
     from naic.backbones import load_backbone
     from naic.backbones.extract import extract
@@ -120,8 +112,8 @@ def dry_run(options: PrepareOptions) -> DryRun:
     timed = len(sample) - half * options.batch
     rate = timed / (marks[-1] - marks[half - 1]) if half > 1 else None
     gigabytes = _bytes(len(reading.records), backbone) / 1e9
-    free = _free_bytes(options.out) / 1e9 if options.out else None
-    return DryRun(reading, problems.items, gigabytes, free, rate)
+    free = free_bytes(options.out) / 1e9 if options.out else None
+    return PrepareDryRun(reading, problems.items, gigabytes, free, rate)
 
 
 def read_errors(store: FeatureStore) -> list[Problem]:
@@ -196,17 +188,24 @@ def _settings(options: PrepareOptions, backbone: "Backbone") -> dict[str, Any]:
     }
 
 
+def _note_seen(options: PrepareOptions) -> None:
+    """Beside features of a model's own backbone: the images whose captions it has learnt from."""
+    seen = None if options.weights is None else read_seen(options.weights)
+    if seen is not None and options.out is not None:
+        write_atomically(options.out / SEEN, seen.as_json())
+
+
 def _fill(
     writer: StoreWriter,
     backbone: "Backbone",
     options: PrepareOptions,
-    report: Callable[[Progress], None],
+    update: Update,
     resumed: int,
 ) -> None:
     """Make the missing shards. One is written in the background while the next is computed."""
     positions = [position for number in writer.missing for position in writer.span(number)]
     done, bad = resumed, 0
-    report(Progress(done, len(writer.records), bad))
+    update(Progress(done, len(writer.records), bad))
     with ThreadPoolExecutor(1, "write", initializer=stand_back) as pool:
         writing: Future[None] | None = None
         for number, batches in groupby(
@@ -218,7 +217,7 @@ def _fill(
                 shard.add(extracted, positions)
                 done += len(extracted.positions) + len(extracted.errors)
                 bad += len(extracted.errors)
-                report(Progress(done, len(writer.records), bad))
+                update(Progress(done, len(writer.records), bad))
             if writing is not None:
                 writing.result()  # at most two shards are in memory, and a full disk stops us here
             writing = pool.submit(writer.write, number, shard.rows(), shard.errors)
@@ -262,17 +261,8 @@ def _extracted(
         yield positions[number * options.batch], extracted
 
 
-def _make_folder(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise StoreError(
-            str(folder), f"cannot be made ({error.strerror})", "Choose another --out."
-        ) from error
-
-
 def _check_space(folder: Path, images: int, backbone: "Backbone") -> None:
-    needed, free = _bytes(images, backbone), _free_bytes(folder)
+    needed, free = _bytes(images, backbone), free_bytes(folder)
     if needed > free:
         raise StoreError(
             str(folder),
@@ -285,7 +275,8 @@ def _bytes(images: int, backbone: "Backbone") -> int:
     return images * backbone.regions * backbone.dim * np.dtype(backbone.dtype).itemsize
 
 
-def _free_bytes(folder: Path) -> int:
+def free_bytes(folder: Path) -> int:
+    """Room on the disk where the folder is, or would be."""
     while not folder.exists():
         folder = folder.absolute().parent
     return shutil.disk_usage(folder).free

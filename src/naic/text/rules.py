@@ -11,7 +11,8 @@ text takes quadratic time.
 """
 
 import re
-from string import ascii_lowercase
+
+from naic.text.tokeniser import FIRM, SPLITS, STATES, TITLES
 
 # What a token that is a single sign or an entity becomes; "" is dropped.
 REPLACED = {
@@ -31,25 +32,7 @@ STRAIGHT = str.maketrans(
     }
 )
 
-# "cannot" is two tokens: the first half looks ahead at the second.
-SPLITS = {"can": "not", "gon": "na", "got": "ta", "lem": "me", "gim": "me", "wan": "na"}
-# Abbreviations which keep their period so firmly that "inc.x" is "inc." and "x"
-_FIRM = """
-    al co ct ga jr ky md mo rd rt sq sr va vt ala apr aug bhd cos dak dec esq est etc ext feb fla
-    fri inc ind jan jul jun kan ltd mar mon neb nev nov oct plc sep seq sys tel thu tue wed wis
-    wyo ariz assn bldg blvd bros colo conn corp intl kans mich minn mont okla penn sept tenn tues
-    univ wisc bancorp calif thurs"""
-# ... and the others: "mr.x" stays together.
-_TITLES = """
-    cf dr ft lt mr ms mt ph st vs wm adj adm adv ave cie col cpl det drs ens gen gov hon jos maj
-    mme mrs pfc pvt rep rev sen sfc sgt spc ste alex asst atty brig capt cmdr dept elec govs insp
-    invt mlle msgr natl pres prof reps sens supt assoc attys comdr lieut messrs profs supts
-    treas"""
-_STATES = "az la pa ark del ill ore tex mass miss wash"  # with a capital only: "Ill."
 _NUMBERED = "ca no nos op pp art fig figs prop"  # before a number only: "no. 5"
-_HOUSES = "mfg mtg pte pty ptes ptys ppte ppty pptes pptys"
-# Words that may end in a period of their own at the end of a sentence
-KEEP_PERIOD = frozenset(" ".join((_FIRM, _TITLES, _STATES, _HOUSES, *ascii_lowercase)).split())
 # Before these a period that follows a single letter ends the sentence: "Plan B. The man"
 _OPENERS = """
     a about according after an as at but earlier he her here however if in it last many more now
@@ -148,9 +131,9 @@ _WORD_RULES = (
     rf"{_L}+[aeiouyAEIOUY]{_QUOTE}[aeiouA-Z]{_L}*",
     # Words; abbreviations and acronyms with their period
     _DOTTED,
-    rf"(?P<t>(?:{_any(_FIRM)}|(?=[A-Z]){_any(_STATES)}|(?ai:p?pt)[ey][sS]?)\.)(?s:..)",
+    rf"(?P<t>(?:{_any(FIRM)}|(?=[A-Z]){_any(STATES)}|(?ai:p?pt)[ey][sS]?)\.)(?s:..)",
     rf"(?P<t>[A-Za-z])\.\s+(?=[A-Z]){_any(_OPENERS)}\s",
-    rf"(?:(?ai:ph\.d)|{_any(_TITLES)}|[Mm][ft][gG])\.",
+    rf"(?:(?ai:ph\.d)|{_any(TITLES)}|[Mm][ft][gG])\.",
     rf"(?P<t>{_any(_NUMBERED)}\.)[ \u00a0]?\d",
     rf"{_ACRONYM}|[A-Za-z]\.",
     rf"(?P<t>(?:{_HYPHENED}|{_THING})\.)[,;:]",  # "it.," gives "it.": odd, but so it is

@@ -1,18 +1,30 @@
-"""`tokenise`: what the public COCO evaluation makes of a caption, without Java."""
+"""`tokenise`: what the public COCO evaluation makes of a caption, without Java.
+
+The rules are loaded for the first caption that needs them: most captions are plain words, and a
+model that only speaks needs none.
+"""
 
 import re
+from string import ascii_lowercase
 
-from naic.text.rules import (
-    KEEP_PERIOD,
-    REPLACED,
-    SIGN_LEXER,
-    SPLITS,
-    STARTS_WORD,
-    STRAIGHT,
-    STRAIGHTENED,
-    WORD_LEXER,
-)
-
+# "cannot" is two tokens: the first half looks ahead at the second.
+SPLITS = {"can": "not", "gon": "na", "got": "ta", "lem": "me", "gim": "me", "wan": "na"}
+# Abbreviations which keep their period so firmly that "inc.x" is "inc." and "x"
+FIRM = """
+    al co ct ga jr ky md mo rd rt sq sr va vt ala apr aug bhd cos dak dec esq est etc ext feb fla
+    fri inc ind jan jul jun kan ltd mar mon neb nev nov oct plc sep seq sys tel thu tue wed wis
+    wyo ariz assn bldg blvd bros colo conn corp intl kans mich minn mont okla penn sept tenn tues
+    univ wisc bancorp calif thurs"""
+# ... and the others: "mr.x" stays together.
+TITLES = """
+    cf dr ft lt mr ms mt ph st vs wm adj adm adv ave cie col cpl det drs ens gen gov hon jos maj
+    mme mrs pfc pvt rep rev sen sfc sgt spc ste alex asst atty brig capt cmdr dept elec govs insp
+    invt mlle msgr natl pres prof reps sens supt assoc attys comdr lieut messrs profs supts
+    treas"""
+STATES = "az la pa ark del ill ore tex mass miss wash"  # with a capital only: "Ill."
+_HOUSES = "mfg mtg pte pty ptes ptys ppte ppty pptes pptys"
+# Words that may end in a period of their own at the end of a sentence
+KEEP_PERIOD = frozenset(" ".join((FIRM, TITLES, STATES, _HOUSES, *ascii_lowercase)).split())
 # The evaluation's list of punctuation. It names the brackets in capitals, but the tokens are
 # lower-case by then, so "-lrb-" stays: a quirk that every published figure contains.
 _PUNCTUATION = frozenset(["''", "'", "``", "`", ".", "?", "!", ",", ":", "-", "--", "...", ";", ""])
@@ -68,6 +80,8 @@ def _is_hard(word: str, following: str) -> bool:
 
 def _longest(text: str, place: int) -> str:
     """The token at `place`, as it is written there; empty where no rule knows the sign."""
+    from naic.text.rules import SIGN_LEXER, STARTS_WORD, WORD_LEXER
+
     furthest, token = place, ""
     for rule in WORD_LEXER if STARTS_WORD.match(text, place) else SIGN_LEXER:
         match = rule.match(text, place)
@@ -79,6 +93,8 @@ def _longest(text: str, place: int) -> str:
 
 def _normalise(token: str) -> str:
     """The token as the evaluation writes it; what it drops becomes a sign of its list."""
+    from naic.text.rules import REPLACED, STRAIGHT, STRAIGHTENED
+
     lowered = token.lower()
     if lowered in REPLACED:
         return REPLACED[lowered]

@@ -12,8 +12,7 @@ from typing import Self
 
 from naic.errors import VocabularyError
 from naic.files import write_atomically
-from naic.text.rules import SPLITS
-from naic.text.tokeniser import tokenise
+from naic.text.tokeniser import SPLITS, tokenise
 
 PERIOD, BOS, UNK, PAD = range(4)
 SPECIAL = (".", "<bos>", "<unk>", "<pad>")

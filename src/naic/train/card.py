@@ -46,7 +46,7 @@ class DataSignature:
 
 
 @dataclass(frozen=True, slots=True)
-class Score:
+class CardScore:
     """A figure, and what it takes to measure it again."""
 
     name: str
@@ -97,7 +97,7 @@ def model_card(
     data: DataSignature,
     vocabulary: Vocabulary,
     parameters: int,
-    scores: Sequence[Score],
+    scores: Sequence[CardScore],
     limits: Sequence[str] = (),
 ) -> str:
     """The card as Markdown.
@@ -152,7 +152,7 @@ def _data_table(data: DataSignature, vocabulary: Vocabulary) -> str:
     return _table(("what", "which"), rows)
 
 
-def _score_table(scores: Sequence[Score]) -> str:
+def _score_table(scores: Sequence[CardScore]) -> str:
     if not scores:
         return "None was measured yet."
     rows = [(score.name, f"{score.value:.4f}", score.how) for score in scores]

@@ -17,6 +17,7 @@ import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from torch import Tensor
@@ -118,19 +119,20 @@ def keep_best(
     vocabulary: Vocabulary,
     card: str,
     step: int,
+    more: Mapping[str, bytes] = MappingProxyType({}),
 ) -> Path:
     """Write the best model so far, let `best` lead to it, and remove the one before.
 
     A run that was killed and resumed may come to the same step twice, when `best` leads to the
     folder of the first time. The second then gets a name of its own ("step-00000400-2"), so that
-    at no moment `best` leads nowhere.
+    at no moment `best` leads nowhere. `more` are further files of the model folder.
     """
     _make_room(run, MODELS)
     folder, times = run / MODELS / step_name(step), 1
     while os.path.lexists(folder):
         times += 1
         folder = folder.with_name(f"{step_name(step)}-{times}")
-    write_model(folder, weights, settings, vocabulary, card)
+    write_model(folder, weights, settings, vocabulary, card, more)
     link = run / f".{BEST}.{os.getpid()}"
     with writing(run / BEST):
         link.symlink_to(Path(MODELS) / folder.name)

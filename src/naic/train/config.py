@@ -1,60 +1,40 @@
 """From a TOML file to the settings of a training run, checked to the last key."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import fields
+import difflib
+from collections.abc import Iterable, Sequence
+from dataclasses import fields, is_dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_type_hints
 
-from naic.config import read_toml, structure, to_toml
+from naic.config import read_toml, structure, to_toml, value_of
 from naic.errors import ConfigError
 from naic.models.captioners import CAPTIONERS, captioner_spec
-from naic.train.overrides import kind_of, put_over, unknown
-from naic.train.settings import Settings
-
-_TABLE_OF = {"teacher_xe": "xe", "student_xe": "xe", "scst": "scst", "cmal": "cmal"}
-_LIMITS: dict[str, tuple[float, float]] = {  # from, to: both allowed
-    "data.captions": (1, 1000),
-    "data.more_than": (0, 10**9),
-    "seed": (0, 2**63 - 1),
-    "optimiser.beta1": (0, 0.9999999),
-    "optimiser.beta2": (0, 0.9999999),
-    "optimiser.epsilon": (1e-20, 1),
-    "optimiser.weight_decay": (0, 10),
-    "optimiser.clip": (0, 1e9),
-    "optimiser.average": (0, 0.9999999),
-    "run.epochs": (1e-6, 1e6),
-    "run.batch": (1, 10**6),
-    "run.accumulate": (1, 10**6),
-    "run.log_every": (1, 10**9),
-    "run.validate_every": (1e-6, 1e6),
-    "run.save_every": (1e-6, 1e6),
-    "validation.beam": (1, 100),
-    "validation.batch": (1, 10**6),
-    "validation.limit": (0, 10**9),
-    "guard.fraction": (0, 1),
-    "guard.from_epoch": (0, 1e6),
-    "xe.smoothing": (0, 0.9),
-    "scst.samples": (1, 1000),
-    "scst.bleu4": (0, 1e6),
-    "cmal.topk": (1, 16_383),
-    "cmal.samples": (1, 1000),
-    "cmal.entropy": (0, 1e6),
-    "cmal.xe": (0, 1e6),
-    "cmal.bleu4": (0, 1e6),
-}
+from naic.text import MAX_IDS
+from naic.train.settings import LIMITS, Settings
+from naic.train.stages import STAGES, Stage, stage_of
 
 
 def read_settings(path: Path, overrides: Sequence[tuple[str, str]] = ()) -> Settings:
     """The file with `overrides` ("run.epochs", "3") put over it, checked."""
     values = read_toml(path)
-    for name, text in sorted(overrides, key=lambda pair: pair[0].startswith("model.")):
-        put_over(values, name, text, _kind(name, values))
+    kinds = setting_kinds(Settings) | {
+        "stage": Literal[tuple(STAGES)],
+        "captioner": Literal[tuple(CAPTIONERS)],
+    }
+    captioner = str(dict(overrides).get("captioner", values.get("captioner")))
+    if captioner in CAPTIONERS:  # what is in [model] only the captioner knows
+        kinds |= setting_kinds(CAPTIONERS[captioner].config, "model.")
+    for name, text in overrides:
+        if name in kinds:
+            _put(values, name, value_of(text, kinds[name], f"--{name}"), path)
+        elif captioner in CAPTIONERS or not name.startswith("model."):
+            raise _no_such_setting(name, kinds)
     missing = [key for key in ("stage", "out", "captioner", "data") if key not in values]
     if missing:
         hint = "Add them to the file, or give them as options: --out DIR."
         raise ConfigError(str(path), f"there is no {', '.join(missing)}", hint)
     settings = structure(values, Settings, str(path))
-    unused = {*_TABLE_OF.values()} & values.keys() - {_TABLE_OF[settings.stage]}
+    unused = _tables_of_others(settings) & values.keys()
     if unused:
         why = f"the stage {settings.stage} does not use [{'], ['.join(sorted(unused))}]"
         raise ConfigError(str(path), why, "Remove it, or choose the stage it belongs to.")
@@ -63,33 +43,54 @@ def read_settings(path: Path, overrides: Sequence[tuple[str, str]] = ()) -> Sett
     return settings
 
 
-def _kind(name: str, values: Mapping[str, Any]) -> Any:  # noqa: ANN401
-    """The type of a setting; what is in `[model]` only the captioner knows."""
-    spec = CAPTIONERS.get(str(values.get("captioner")))
-    if spec is None:
-        return kind_of(name, Settings)  # the captioner is refused later
-    own = name.removeprefix("model.")
-    kind = kind_of(name, Settings) if own == name else kind_of(own, spec.config)
-    if kind is None:
-        raise unknown(name, ("", Settings), ("model.", spec.config))
-    return kind
+def setting_kinds(kind: Any, prefix: str = "") -> dict[str, Any]:  # noqa: ANN401
+    """The type of each setting of a dataclass, and of those in it, by its name ("run.epochs")."""
+    found: dict[str, Any] = {}
+    for name, inner in get_type_hints(kind).items():
+        if is_dataclass(inner):
+            found |= setting_kinds(inner, f"{prefix}{name}.")
+        else:
+            found[prefix + name] = inner
+    return found
+
+
+def _put(values: dict[str, Any], name: str, value: object, path: Path) -> None:
+    """Put an option's value in its place among those of the file."""
+    *tables, key = name.split(".")
+    for table in tables:
+        values = values.setdefault(table, {})
+        if not isinstance(values, dict):
+            raise ConfigError(f"{path}: {table}", "is not a table", f"Write [{table}].")
+    values[key] = value
+
+
+def _no_such_setting(name: str, known: Iterable[str]) -> ConfigError:
+    close = difflib.get_close_matches(name, known, n=1)
+    hint = f"Did you mean --{close[0]}?" if close else "`naic train --help` lists them all."
+    return ConfigError(f"--{name}", "there is no such setting", hint)
 
 
 def model_config(settings: Settings) -> Any:  # noqa: ANN401
     """`[model]` as its captioner's own dataclass."""
-    return structure(settings.model, captioner_spec(settings.captioner).config, "[model]")
+    config = captioner_spec(settings.captioner).config
+    return structure(settings.model, config, "", table="model")
 
 
 def settings_toml(settings: Settings) -> str:
     """All settings, defaults included, as a file that `read_settings` reads."""
-    others = {*_TABLE_OF.values()} - {_TABLE_OF[settings.stage]}
+    others = _tables_of_others(settings)
     names = [field.name for field in fields(settings) if field.name not in others]
     return to_toml({name: getattr(settings, name) for name in names})
 
 
+def _tables_of_others(settings: Settings) -> set[str]:
+    """The tables that only other stages use."""
+    return {stage.table for stage in STAGES.values()} - {stage_of(settings).table}
+
+
 def check(settings: Settings) -> None:
     """Refuse values that no run could work with, and what the captioner cannot do."""
-    for name, (low, high) in _LIMITS.items():
+    for name, (low, high) in LIMITS.items():
         value: Any = settings
         for part in name.split("."):
             value = getattr(value, part)
@@ -104,22 +105,18 @@ def check(settings: Settings) -> None:
         raise ConfigError("data.validation", why, "Choose a split that is not learnt from.")
     if not settings.validation.report or min(settings.validation.report) < 1:
         raise ConfigError("validation.report", "it needs beam widths of 1 or more", "Use [1, 3].")
-    if settings.scst.baseline == "loo" and settings.scst.samples < 2 and settings.stage == "scst":
-        why = "the leave-one-out baseline needs the rewards of other samples"
-        raise ConfigError("scst.samples", why, 'Take 2 or more, or baseline = "greedy".')
-    if settings.cmal.baseline == "loo" and settings.cmal.samples < 2 and settings.stage == "cmal":
-        why = "the leave-one-out baseline needs the rewards of other samples"
-        raise ConfigError("cmal.samples", why, 'Take 2 or more, or baseline = "cf".')
-    if settings.stage in ("scst", "cmal") and settings.start is None:
+    stage = stage_of(settings)
+    stage.check(settings, MAX_IDS)
+    if stage.reward is not None and settings.start is None:
         why = f"{settings.stage} improves a model that can already caption"
         raise ConfigError("start", why, "Name the folder of one: --start runs/teacher/best")
-    _check_pseudo(settings)
+    _check_pseudo(settings, stage)
     _check_captioner(settings)
 
 
-def _check_pseudo(settings: Settings) -> None:
+def _check_pseudo(settings: Settings, stage: Stage) -> None:
     """Rewards compare with what people say: pseudo captions are for cross-entropy."""
-    if settings.data.pseudo and not settings.stage.endswith("_xe"):
+    if settings.data.pseudo and stage.reward is not None:
         why = f"{settings.stage} learns from rewards against the captions of people"
         raise ConfigError("data.pseudo", why, "Leave it out, or learn from it by student_xe.")
     if settings.data.unlabelled and not settings.data.pseudo:
@@ -130,14 +127,16 @@ def _check_pseudo(settings: Settings) -> None:
 
 def _check_captioner(settings: Settings) -> None:
     """A stage or a beam that is not for this captioner would fail late, or teach it nonsense."""
-    name, stage = settings.captioner, settings.stage
+    name, stage = settings.captioner, stage_of(settings)
     spec = captioner_spec(name)
-    if stage not in spec.stages:
-        fitting = ", ".join(other for other in CAPTIONERS if stage in CAPTIONERS[other].stages)
-        hint = f"It has the stages {', '.join(spec.stages)}; {stage} is for: {fitting}."
-        raise ConfigError("stage", f"a {name} captioner cannot be trained by {stage}", hint)
-    if stage == "scst" and spec.sample is None:
-        why = f"scst samples captions, and a {name} captioner has no way to"
+    if stage.reads_words != spec.reads_words:
+        why = f"a {name} captioner cannot be trained by {settings.stage}"
+        own = [other for other in STAGES if STAGES[other].reads_words == spec.reads_words]
+        fitting = [n for n in CAPTIONERS if CAPTIONERS[n].reads_words == stage.reads_words]
+        hint = f"It has the stages {', '.join(own)}; {settings.stage} is for: {', '.join(fitting)}."
+        raise ConfigError("stage", why, hint)
+    if stage.samples and spec.sample is None:
+        why = f"{settings.stage} samples captions, and a {name} captioner has no way to"
         raise ConfigError("captioner", why, "Give its CaptionerSpec a `sample`.")
     beams = [("validation.beam", settings.validation.beam)]
     beams += [("validation.report", beam) for beam in settings.validation.report]

@@ -14,14 +14,14 @@ from torch import Tensor, nn
 
 from naic.backbones.efficientnet import EfficientNetLite
 from naic.errors import ConfigError
-from naic.learn.xe import cross_entropy
+from naic.learn.losses import cross_entropy
 from naic.train.batches import Batch, Draw, Feed
 from naic.train.graph import Graph
 from naic.train.settings import EngineSettings, OptimiserSettings
-from naic.train.stages import STAGES, Logs, Tools
+from naic.train.stages import Logs, Tools, stage_of
 
 
-class Engine:
+class TrainingEngine:
     """The model with its optimiser and moving average; `step` trains on one global batch."""
 
     def __init__(self, accelerator: Accelerator, tools: Tools, feed: Feed) -> None:
@@ -32,10 +32,10 @@ class Engine:
         self._accelerator = accelerator
         self._feed = feed
         self._seed = settings.seed
-        self._stage = STAGES[settings.stage]
+        self._stage = stage_of(settings)
         self._clip = settings.optimiser.clip
         self._dtype = torch.bfloat16 if settings.engine.precision == "bfloat16" else None
-        self._dropout = settings.stage != "scst" or settings.scst.dropout
+        self._dropout = self._stage.dropout(settings)
         self._parameters: list[Tensor] = [p for p in self.plain.parameters() if p.requires_grad]
         self.optimiser = make_optimiser(self._parameters, settings.optimiser, accelerator.device)
         decay = settings.optimiser.average
@@ -75,7 +75,7 @@ class Engine:
     def loss(self, batch: Batch) -> tuple[Tensor, Logs]:
         """What the stage makes of a batch."""
         with self.autocast():
-            return self._stage(self._model, batch, self.tools)
+            return self._stage.step(self._model, batch, self.tools)
 
     def _backward(self, draw: Draw) -> Logs:
         loss, logs = self.loss(self._feed.fetch(draw))

@@ -9,7 +9,7 @@ from naic.train.batches import Draw
 from naic.train.stages import Logs
 
 if TYPE_CHECKING:
-    from naic.train.engine import Engine
+    from naic.train.engine import TrainingEngine
 
 WARM_UP = 3  # steps before a graph is captured: libraries choose their kernels and working space
 
@@ -17,7 +17,7 @@ WARM_UP = 3  # steps before a graph is captured: libraries choose their kernels 
 class Graph:
     """The whole step recorded once and replayed: launching its kernels costs more than they do."""
 
-    def __init__(self, engine: "Engine") -> None:
+    def __init__(self, engine: "TrainingEngine") -> None:
         self._engine = engine
         self._graph: torch.cuda.CUDAGraph | None = None
         self._inputs: list[Draw] = []

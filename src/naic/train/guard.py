@@ -5,18 +5,10 @@ from dataclasses import dataclass
 
 from naic.errors import TrainingError
 from naic.train.settings import Settings
+from naic.train.stages import stage_of
 
 # One bad look is not a collapse: early validations of healthy runs go up and down.
 IN_A_ROW = 2
-_ADVICE = {
-    "teacher_xe": "Lower schedule.learning_rate, or warm up longer (schedule.warmup_steps).",
-    "student_xe": "Lower schedule.learning_rate, or warm up longer (schedule.warmup_steps).",
-    "scst": (
-        "Lower schedule.learning_rate (5e-6 to 1e-5 held where 3e-5 collapsed), start from a "
-        "teacher trained without label smoothing, or take more scst.samples."
-    ),
-    "cmal": "Lower schedule.learning_rate, or train the student longer by cross-entropy first.",
-}
 
 
 @dataclass
@@ -75,7 +67,7 @@ class Guard:
     def _stopped(self, step: int, why: str) -> TrainingError:
         kept = f"The best weights are in {self.settings.out / 'best'}. " if self.kept else ""
         return TrainingError(
-            f"step {step}", why, f"{kept}{_ADVICE[self.settings.stage]} Then begin a new run."
+            f"step {step}", why, f"{kept}{stage_of(self.settings).advice} Then begin a new run."
         )
 
     @property

@@ -9,14 +9,21 @@ import torch
 from torch import Tensor, nn
 
 from naic.backbones.inside import backbone_digest, backbone_tensors, without_backbone
-from naic.backbones.load import backbone_spec, pretrained_backbone, trainable_backbone
+from naic.backbones.load import (
+    BACKBONES,
+    COLOURS,
+    backbone_spec,
+    pretrained_backbone,
+    trainable_backbone,
+)
 from naic.data.batches import Targets
 from naic.data.features import FeatureStore
 from naic.data.joined import AnyStore, JoinedStore
 from naic.data.pseudo import PseudoStore, look_up
 from naic.data.readers import refuse_unknown
+from naic.data.unseen import SeenImages, check_unseen, read_seen
 from naic.decode.policy import NEVER
-from naic.errors import ConfigError
+from naic.errors import ConfigError, MissingExtraError
 from naic.models.captioners import captioner_spec
 from naic.models.contract import CaptionerSpec
 from naic.models.folder import LoadedModel, ModelSettings, load_model
@@ -25,6 +32,7 @@ from naic.text import Vocabulary
 from naic.train.card import DataSignature, sign_data
 from naic.train.config import check, model_config
 from naic.train.settings import Settings
+from naic.train.stages import stage_of
 
 CONFIG, VOCABULARY = "config.toml", "vocab.json"  # the settings are written last
 PIXELS = "pixels"  # the backbone that leaves the seeing to the model
@@ -41,6 +49,7 @@ class Inputs:
         pseudo: whose captions are learnt instead of those of people, if there are any.
         start: for people: what was taken from the start model; empty without one.
         config: `[model]` as the captioner's own dataclass.
+        seen: of a model with a backbone inside: the images whose captions that learns from.
     """
 
     settings: Settings
@@ -54,6 +63,7 @@ class Inputs:
     config: Any
     model: nn.Module
     start: str
+    seen: SeenImages | None
 
     @property
     def steps(self) -> int:
@@ -101,7 +111,7 @@ def find_inputs(settings: Settings) -> Inputs:
     pseudo = tuple(PseudoStore(folder) for folder in settings.data.pseudo)
     known_words = _teacher_words(settings, pseudo) if begun is None else begun.vocabulary
     vocabulary = _vocabulary(settings, store, known_words)
-    _check_topk(settings, vocabulary)
+    stage_of(settings).check(settings, len(vocabulary) - len(NEVER))
     torch.manual_seed(settings.seed)
     model = spec.build(config, store.dim, len(vocabulary))
     start = ""
@@ -114,6 +124,8 @@ def find_inputs(settings: Settings) -> Inputs:
     length: int = model.length  # type: ignore[assignment]
     further = [FeatureStore(folder) for folder in settings.data.unlabelled]
     images = JoinedStore([store, *further]) if further else store
+    for own in further:
+        check_unseen(own, (store,), tuned=is_tuned(own))
     if pseudo:
         taught = look_up(pseudo, images, settings.data.validation)
         targets = Targets.build_pseudo(taught, vocabulary, length)
@@ -131,7 +143,32 @@ def find_inputs(settings: Settings) -> Inputs:
         config=config,
         model=model,
         start=start,
+        seen=_seen(settings, store, begun) if wanted else None,
     )
+
+
+def _seen(settings: Settings, store: FeatureStore, begun: LoadedModel | None) -> SeenImages:
+    """The images whose captions this run's backbone learns from, the start model's among them."""
+    labelled = (r for r in store.records if r.split in settings.data.train and r.captions)
+    ids = frozenset(record.id for record in labelled)
+    if begun is None or settings.start is None or not _own_backbone(begun):
+        return SeenImages(ids)
+    before = read_seen(settings.start) or SeenImages(frozenset(), whole=False)
+    return SeenImages(ids | before.ids, before.whole)
+
+
+def is_tuned(store: FeatureStore) -> bool:
+    """Whether a store's features come from a backbone with other weights than were published.
+
+    Known of those alone whose published weights are here; of the others only a list tells.
+    """
+    name = str(store.index["backbone"]).removesuffix(COLOURS)
+    if name not in BACKBONES or BACKBONES[name].trainable is None:
+        return False
+    try:
+        return str(store.index.get("weights")) != BACKBONES[name].load(name, None).digest
+    except MissingExtraError:
+        return False
 
 
 def _own_backbone(begun: LoadedModel) -> str:
@@ -165,7 +202,7 @@ def _check_start(settings: Settings, begun: LoadedModel, store: FeatureStore, wa
     if reads != given:
         why = f"it takes features of size {reads}, the store has {given}"
         raise ConfigError("start", why, "Prepare the features with the start model's backbone.")
-    if settings.stage not in ("scst", "cmal") or (wanted and wanted == seeing):
+    if stage_of(settings).reward is None or (wanted and wanted == seeing):
         return
     backbone = backbone_digest(backbone_tensors(begun.model.state_dict())) if seeing else own.digest
     here = store.index.get("weights", "")
@@ -216,17 +253,10 @@ def _vocabulary(settings: Settings, store: FeatureStore, begun: Vocabulary | Non
 
 def _check_taken(settings: Settings, taken: Taken) -> None:
     """Rewards teach nothing to a model that is partly as it was drawn: its captions are noise."""
-    if taken.reset and settings.stage in ("scst", "cmal"):
+    if taken.reset and stage_of(settings).reward is not None:
         why = f"{len(taken.reset)} tensors of the model cannot be taken from it ({taken.reset[0]})"
         hint = "Leave out [model]: the sizes are then those of the start model."
         raise ConfigError("start", f"{settings.stage} needs all of its weights, and {why}", hint)
-
-
-def _check_topk(settings: Settings, vocabulary: Vocabulary) -> None:
-    sayable = len(vocabulary) - len(NEVER)
-    if settings.stage == "cmal" and settings.cmal.topk > sayable:
-        why = f"{settings.cmal.topk} is more than the {sayable} words that can be said"
-        raise ConfigError("cmal.topk", why, "Lower it.")
 
 
 def _validation_rows(settings: Settings, store: FeatureStore) -> list[int]:

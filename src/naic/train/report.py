@@ -3,6 +3,7 @@
 import json
 import platform
 import re
+import tomllib
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -13,11 +14,12 @@ from accelerate import Accelerator
 from accelerate.utils import broadcast_object_list
 
 from naic import __version__
+from naic.data.unseen import SEEN
 from naic.decode.decoding import Decoding
 from naic.files import remove_temporaries, write_atomically
 from naic.models.folder import CARD, WEIGHTS, read_weights
 from naic.train import checkpoint
-from naic.train.card import Score, model_card
+from naic.train.card import CardScore, model_card
 from naic.train.config import settings_toml
 from naic.train.guard import Guard
 from naic.train.inputs import Inputs
@@ -64,6 +66,7 @@ class Reporter:
             inputs.vocabulary,
             card,
             step,
+            {} if inputs.seen is None else {SEEN: inputs.seen.as_json()},
         )
 
     def examples(self, found: Validation, count: int) -> list[str]:
@@ -84,7 +87,7 @@ class Reporter:
             weights = read_weights(out / checkpoint.BEST / WEIGHTS)
             engine.plain.load_state_dict(weights)
         engine.share_weights()
-        rows, scores = [], list[Score]()
+        rows, scores = [], list[CardScore]()
         for beam in self.settings.validation.report:
             found = self.validate(Decoding(beam))
             rows.append({"beam": beam, **scores_of(found)})
@@ -131,12 +134,12 @@ class Reporter:
             "scores": rows,
         }
 
-    def _scores(self, found: Validation, beam: int) -> list[Score]:
+    def _scores(self, found: Validation, beam: int) -> list[CardScore]:
         splits = ", ".join(self.settings.data.validation)
         how = f"{splits}, {len(found.captions):,} images, beam {beam}, df of these references"
-        return [Score(name, value, how) for name, value in scores_of(found).items()]
+        return [CardScore(name, value, how) for name, value in scores_of(found).items()]
 
-    def _card(self, scores: Sequence[Score]) -> str:
+    def _card(self, scores: Sequence[CardScore]) -> str:
         inputs = self._training.inputs
         return model_card(
             title=f"{self.settings.captioner} captioner, {self.settings.stage}",
@@ -164,7 +167,6 @@ def finished_report(accelerator: Accelerator, inputs: Inputs) -> dict[str, Any] 
 def _read_report(inputs: Inputs) -> dict[str, Any] | None:
     settings = inputs.settings
     expected = {
-        "config": settings_toml(settings),
         "data": asdict(inputs.sign()),
         "vocabulary": inputs.vocabulary.fingerprint,
         "validation_images": len(inputs.validation),
@@ -175,9 +177,18 @@ def _read_report(inputs: Inputs) -> dict[str, Any] | None:
     except (OSError, ValueError):  # then it is written again
         return None
     same = isinstance(report, dict) and json.loads(json.dumps(expected)).items() <= report.items()
+    same = same and _same_settings(report.get("config"), settings)
     files = [_captions(settings, beam) for beam in settings.validation.report]
     files.append(settings.out / checkpoint.BEST / WEIGHTS)
     return report if same and all(path.is_file() for path in files) else None
+
+
+def _same_settings(text: object, settings: Settings) -> bool:
+    """Compared as content: an earlier naic laid out the same settings otherwise."""
+    try:
+        return tomllib.loads(str(text)) == tomllib.loads(settings_toml(settings))
+    except ValueError:
+        return False
 
 
 def _captions(settings: Settings, beam: int) -> Path:

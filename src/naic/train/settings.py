@@ -6,7 +6,36 @@ from typing import Any, Literal
 
 from naic.learn.schedules import Schedule
 
-Stage = Literal["teacher_xe", "scst", "student_xe", "cmal"]
+LIMITS: dict[str, tuple[float, float]] = {  # a number is from, to: both allowed
+    "data.captions": (1, 1000),
+    "data.more_than": (0, 10**9),
+    "seed": (0, 2**63 - 1),
+    "optimiser.beta1": (0, 0.9999999),
+    "optimiser.beta2": (0, 0.9999999),
+    "optimiser.epsilon": (1e-20, 1),
+    "optimiser.weight_decay": (0, 10),
+    "optimiser.clip": (0, 1e9),
+    "optimiser.average": (0, 0.9999999),
+    "run.epochs": (1e-6, 1e6),
+    "run.batch": (1, 10**6),
+    "run.accumulate": (1, 10**6),
+    "run.log_every": (1, 10**9),
+    "run.validate_every": (1e-6, 1e6),
+    "run.save_every": (1e-6, 1e6),
+    "validation.beam": (1, 100),
+    "validation.batch": (1, 10**6),
+    "validation.limit": (0, 10**9),
+    "guard.fraction": (0, 1),
+    "guard.from_epoch": (0, 1e6),
+    "xe.smoothing": (0, 0.9),
+    "scst.samples": (1, 1000),
+    "scst.bleu4": (0, 1e6),
+    "cmal.topk": (1, 16_383),
+    "cmal.samples": (1, 1000),
+    "cmal.entropy": (0, 1e6),
+    "cmal.xe": (0, 1e6),
+    "cmal.bleu4": (0, 1e6),
+}
 Baseline = Literal["none", "ma", "sc", "loo", "cf"]  # of cmal
 
 
@@ -176,7 +205,7 @@ class CMALSettings:
 class Settings:
     """All of a run. `captioner` names the kind of model, `[model]` its own settings."""
 
-    stage: Stage
+    stage: str
     out: Path
     captioner: str
     data: DataSettings

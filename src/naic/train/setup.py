@@ -19,17 +19,16 @@ from torch import Tensor
 from naic.backbones.load import choose_device
 from naic.errors import CheckpointError, ConfigError, StoreError
 from naic.files import locked, remove_temporaries, write_atomically
-from naic.learn.cider.references import References
-from naic.learn.cider.rewards import Mix, Rewards, make_rewards
+from naic.learn.cider import References, Rewards, make_rewards
 from naic.models.folder import check_fit
 from naic.train import checkpoint
 from naic.train.batches import Feed, check_shares
 from naic.train.checkpoint import Snapshot
 from naic.train.config import settings_toml
-from naic.train.engine import Engine, check_engine, prepare_speed
+from naic.train.engine import TrainingEngine, check_engine, prepare_speed
 from naic.train.inputs import CONFIG, VOCABULARY, Inputs, find_inputs
 from naic.train.settings import Settings
-from naic.train.stages import make_tools
+from naic.train.stages import make_tools, stage_of
 
 # Longer than any work that one process does alone while the others wait: a save, compiling.
 PATIENCE = timedelta(minutes=30)
@@ -44,7 +43,7 @@ class TrainingState:
 
     accelerator: Accelerator
     inputs: Inputs
-    engine: Engine
+    engine: TrainingEngine
     feed: Feed
     step: int  # how many steps were made
     state: dict[str, Any]  # what the checkpoint kept beside tensors; empty for a new run
@@ -79,7 +78,7 @@ def set_up(accelerator: Accelerator, inputs: Inputs) -> Iterator[TrainingState]:
             _rewards(inputs, accelerator),
             prepare_speed(inputs.model, settings.engine),
         )
-        engine = Engine(accelerator, tools, feed)
+        engine = TrainingEngine(accelerator, tools, feed)
         step, state = _restore(engine, inputs, accelerator)
         if accelerator.is_main_process:
             _open_run(inputs)
@@ -212,23 +211,23 @@ def _feed(inputs: Inputs, accelerator: Accelerator) -> Feed:
         accumulate=settings.run.accumulate,
         device=accelerator.device,
         keep=settings.data.keep,
-        fill=settings.stage == "student_xe" and settings.xe.fill,
+        fill=stage_of(settings).fill(settings),
     )
 
 
 def _rewards(inputs: Inputs, accelerator: Accelerator) -> Rewards | None:
     settings = inputs.settings
-    if settings.stage not in ("scst", "cmal"):
+    reward = stage_of(settings).reward
+    if reward is None:
         return None
-    bleu4 = settings.scst.bleu4 if settings.stage == "scst" else settings.cmal.bleu4
     with accelerator.main_process_first():  # it leaves the tables beside the store for the others
         references = References.beside(inputs.store, inputs.vocabulary, settings.data.train)
     compiled = settings.engine.compile
-    return make_rewards(references, accelerator.device, Mix(bleu4=bleu4), compiled=compiled)
+    return make_rewards(references, accelerator.device, reward(settings), compiled=compiled)
 
 
 def _restore(
-    engine: Engine, inputs: Inputs, accelerator: Accelerator
+    engine: TrainingEngine, inputs: Inputs, accelerator: Accelerator
 ) -> tuple[int, dict[str, Any]]:
     """Process 0 reads the last checkpoint, the others get it from there: they may lack the disk."""
     found: list[Any] = [None]
@@ -248,7 +247,7 @@ def _restore(
     return int(step), dict(state)
 
 
-def _check_snapshot(path: Path, snapshot: Snapshot, engine: Engine, inputs: Inputs) -> None:
+def _check_snapshot(path: Path, snapshot: Snapshot, engine: TrainingEngine, inputs: Inputs) -> None:
     """Refuse a whole checkpoint that is of another run, or of this run on other data."""
     hint = "Put back the checkpoint of this run."
     if not {"guard", "seconds"} <= snapshot.state.keys():
@@ -269,7 +268,7 @@ def _check_snapshot(path: Path, snapshot: Snapshot, engine: Engine, inputs: Inpu
         raise StoreError(folder, why, "Put that back, or begin a new run: --out DIR.")
 
 
-def _moments(engine: Engine, given: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def _moments(engine: TrainingEngine, given: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Tensors shaped like Adam's, and the baseline's; a weight never trained has none."""
     named = [(n, p) for n, p in engine.plain.named_parameters() if f"step/{n}" in given]
     counts = {f"step/{name}": torch.zeros(()) for name, _ in named}

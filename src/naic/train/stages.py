@@ -13,16 +13,16 @@ from torch import Tensor, nn
 
 from naic.decode.decoding import Decoding
 from naic.decode.policy import choose, log_policy, spoken
+from naic.errors import ConfigError
 from naic.learn.baselines import (
     MovingAverage,
     counterfactual_advantage,
     leave_one_out,
     team_advantage,
 )
-from naic.learn.cider.rewards import Rewards
-from naic.learn.policy_loss import entropy, policy_loss
+from naic.learn.cider import Mix, Rewards
+from naic.learn.losses import cross_entropy, policy_loss, speakers_entropy
 from naic.learn.word_habits import bad_ending_table, bad_endings, repeats
-from naic.learn.xe import cross_entropy
 from naic.models.contract import CaptionerSpec
 from naic.text import Vocabulary
 from naic.train.batches import Batch
@@ -53,15 +53,46 @@ def make_tools(
     cross_entropy: Callable[..., Tensor] = cross_entropy,
 ) -> Tools:
     """The tools of a stage that is about to begin, on the device of the model."""
-    device = next(model.parameters()).device
     tools = Tools(settings, spec, model, rewards, cross_entropy)
-    if settings.stage != "cmal":
-        return tools
-    moving = MovingAverage(device) if settings.cmal.baseline == "ma" else None
-    return replace(tools, bad_endings=bad_ending_table(vocabulary, device), moving=moving)
+    return stage_of(settings).equip(tools, vocabulary)
 
 
-Step = Callable[[nn.Module, Batch, Tools], tuple[Tensor, Logs]]
+@dataclass(frozen=True)
+class Stage:
+    """One way to train: what a step does, and all that the rest of training knows of it.
+
+    Attributes:
+        step: the loss of a batch, and what is logged of it.
+        table: where its own settings are in a run's, such as "cmal".
+        reads_words: whether it is for captioners that are given the words before the next one.
+        advice: what to change when a run of it has gone wrong.
+        reward: of what it learns from rewards, how these are mixed; such a stage improves a model
+            that can already caption. None: it learns from captions.
+        samples: whether the captioner must be able to sample.
+        dropout: whether the model is trained with it.
+        fill: whether the places after the period are targets too.
+        check: refuses settings that cannot be, of a model that can say so many words.
+        equip: adds to the tools what only this stage needs.
+    """
+
+    step: Callable[[nn.Module, Batch, Tools], tuple[Tensor, Logs]]
+    table: str
+    reads_words: bool
+    advice: str
+    reward: Callable[[Settings], Mix] | None = None
+    samples: bool = False
+    dropout: Callable[[Settings], bool] = lambda _: True
+    fill: Callable[[Settings], bool] = lambda _: False
+    check: Callable[[Settings, int], None] = lambda _settings, _words: None
+    equip: Callable[[Tools, Vocabulary], Tools] = lambda tools, _vocabulary: tools
+
+
+def stage_of(settings: Settings) -> Stage:
+    """The stage that these settings name."""
+    if settings.stage not in STAGES:
+        hint = f"One of: {', '.join(STAGES)}."
+        raise ConfigError("stage", f"there is no {settings.stage!r}", hint)
+    return STAGES[settings.stage]
 
 
 def teacher_xe(model: nn.Module, batch: Batch, tools: Tools) -> tuple[Tensor, Logs]:
@@ -128,7 +159,7 @@ def cmal(model: nn.Module, batch: Batch, tools: Tools) -> tuple[Tensor, Logs]:
     share = batch.images * settings.samples
     # What nothing depends on has no advantage; no word needs to be left out.
     loss = policy_loss(chosen, advantage, torch.ones_like(words, dtype=torch.bool)) / share
-    unsure = _entropy_of_speakers(log_probs if settings.entropy else policy, words) / share
+    unsure = speakers_entropy(log_probs if settings.entropy else policy, spoken(words)) / share
     if settings.entropy:
         loss = loss - settings.entropy * unsure
     if settings.xe:
@@ -144,14 +175,6 @@ def cmal(model: nn.Module, batch: Batch, tools: Tools) -> tuple[Tensor, Logs]:
         "advantage": sizes.mean(),
         **{f"advantage_{agent:02d}": size for agent, size in enumerate(sizes.unbind(), 1)},
     }
-
-
-STAGES: dict[str, Step] = {
-    "teacher_xe": teacher_xe,
-    "scst": scst,
-    "student_xe": student_xe,
-    "cmal": cmal,
-}
 
 
 def _log_probs_of(logits: Tensor, words: Tensor) -> Tensor:
@@ -190,24 +213,6 @@ def _judge(
     return reward, baseline, team_advantage(reward, baseline, spoken(words))
 
 
-def _entropy_of_speakers(log_probs: Tensor, words: Tensor) -> Tensor:
-    """0-dim: the mean entropy of the agents that speak in a sampled sentence, summed over these.
-
-    An agent after the period changes nothing whatever it says, so that a bonus for its entropy
-    costs no reward: it would be spent there, and the sentences stay as they are. Who speaks is
-    taken from the samples, as for the advantages: the bonus then goes where the policy gradient
-    goes, to an agent as often as it speaks. It is a number and no function of the model, or longer
-    sentences would be paid for; and a period before an agent does not depend on its own word.
-
-    Args:
-        log_probs: (B, N, V) the policy.
-        words: (B, S, N) the sentences sampled from it.
-    """
-    said = spoken(words).to(log_probs.dtype)  # (B, S, N)
-    shares = said / said.sum(-1, keepdim=True)  # the first agent always speaks
-    return (shares.sum(1) * entropy(log_probs)).sum()
-
-
 def _habits(words: Tensor, share: Tensor, tools: Tools) -> Logs:
     """How the sampled sentences are written: their length, and shares of those with bad habits.
 
@@ -219,3 +224,57 @@ def _habits(words: Tensor, share: Tensor, tools: Tools) -> Logs:
         "sampled_repeats": repeats(words).sum().float() / share,
         "sampled_bad_endings": bad_endings(words, tools.bad_endings).sum().float() / share,
     }
+
+
+def _equip_cmal(tools: Tools, vocabulary: Vocabulary) -> Tools:
+    device = next(tools.plain.parameters()).device
+    moving = MovingAverage(device) if tools.settings.cmal.baseline == "ma" else None
+    return replace(tools, bad_endings=bad_ending_table(vocabulary, device), moving=moving)
+
+
+def _check_scst(settings: Settings, words: int) -> None:
+    if settings.scst.baseline == "loo" and settings.scst.samples < 2:
+        why = "the leave-one-out baseline needs the rewards of other samples"
+        raise ConfigError("scst.samples", why, 'Take 2 or more, or baseline = "greedy".')
+
+
+def _check_cmal(settings: Settings, words: int) -> None:
+    if settings.cmal.baseline == "loo" and settings.cmal.samples < 2:
+        why = "the leave-one-out baseline needs the rewards of other samples"
+        raise ConfigError("cmal.samples", why, 'Take 2 or more, or baseline = "cf".')
+    if settings.cmal.topk > words:
+        why = f"{settings.cmal.topk} is more than the {words} words that can be said"
+        raise ConfigError("cmal.topk", why, "Lower it.")
+
+
+_SLOWER = "Lower schedule.learning_rate, or warm up longer (schedule.warmup_steps)."
+STAGES: dict[str, Stage] = {  # a new one is a line here, and a table in `settings.py`
+    "teacher_xe": Stage(teacher_xe, "xe", reads_words=True, advice=_SLOWER),
+    "scst": Stage(
+        scst,
+        "scst",
+        reads_words=True,
+        advice="Lower schedule.learning_rate (5e-6 to 1e-5 held where 3e-5 collapsed), start from "
+        "a teacher trained without label smoothing, or take more scst.samples.",
+        reward=lambda settings: Mix(bleu4=settings.scst.bleu4),
+        samples=True,
+        dropout=lambda settings: settings.scst.dropout,
+        check=_check_scst,
+    ),
+    "student_xe": Stage(
+        student_xe,
+        "xe",
+        reads_words=False,
+        advice=_SLOWER,
+        fill=lambda settings: settings.xe.fill,
+    ),
+    "cmal": Stage(
+        cmal,
+        "cmal",
+        reads_words=False,
+        advice="Lower schedule.learning_rate, or train the student longer by cross-entropy first.",
+        reward=lambda settings: Mix(bleu4=settings.cmal.bleu4),
+        check=_check_cmal,
+        equip=_equip_cmal,
+    ),
+}

@@ -4,8 +4,8 @@ import pytest
 
 from naic.data.readers import read
 from naic.data.records import Problems
-from naic.data.sources import FileImage
 from naic.errors import DataError
+from naic.images.sources import FileImage
 from tests.data.readers.helpers import (
     ITEMS,
     Item,
@@ -48,11 +48,13 @@ def test_the_row_without_an_image(tmp_path: Path) -> None:
     write_flickr8k(tmp_path)
     with (tmp_path / "Flickr8k.token.txt").open("a") as file:
         file.writelines(f"four.jpg.1#{number}\tA dog\n" for number in range(5))
-    with pytest.raises(DataError, match=r"line 7: the image 'four\.jpg\.1' is not in .*5 captions"):
+    with pytest.raises(DataError, match=r"line 7: the image 'four\.jpg\.1' is not in ") as caught:
         read_all("flickr8k", tmp_path)
+    assert "left out" not in str(caught.value)  # the run stops there
     reading, problems = read_skipping("flickr8k", tmp_path)
     assert as_items(reading) == list(ITEMS)
     assert len(problems.items) == 1
+    assert problems.items[0].why.endswith(" (left out with its 5 captions)")
     assert (reading.captions, reading.bad_captions, reading.captions_seen) == (6, 5, 11)
     # It is in no split list, so who asks for splits never meets it.
     wanted = ["train", "val", "test"]

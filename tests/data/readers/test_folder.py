@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from naic.data.sources import FileImage
 from naic.errors import DataError, ImageError
+from naic.images.sources import FileImage
 from tests.data.readers.helpers import (
     Item,
     as_items,

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from naic.data.sources import FileImage, TarImage
 from naic.errors import DataError
+from naic.images.sources import FileImage, TarImage
 from tests.data.readers.helpers import (
     ITEMS,
     Item,
@@ -116,7 +116,7 @@ def test_bad_rows_of_karpathy(tmp_path: Path) -> None:
         "the id 'one' was already used by d.json, image 1",
         f"the image 'gone.jpg' is not in {tmp_path}",
         "the id is empty",
-        "its id or split is not valid Unicode text",
+        "its id is not valid Unicode text",
     ]
     assert (reading.images_seen, reading.bad_images, reading.bad_rows) == (5, 4, 9)
 

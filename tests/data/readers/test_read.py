@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from naic.data import shapes
-from naic.data.readers import READER_NAMES, read
-from naic.data.records import Problems
+from naic.data.readers import read
+from naic.data.records import READER_NAMES, Problems
 from naic.errors import ConfigError, DataError
 from tests.data.readers.helpers import (
     ITEMS,

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from naic.data.sources import FileImage
+from naic.images.sources import FileImage
 from tests.data.readers.helpers import WRITERS, Item, as_items, make_images, read_all
 
 # Names on disk: lower case, since some file systems do not tell cases apart.

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from naic.data.sources import FileImage
 from naic.errors import DataError
+from naic.images.sources import FileImage
 from tests.data.readers.helpers import (
     ITEMS,
     Item,
@@ -276,3 +276,14 @@ def test_paths_from_the_working_folder(tmp_path: Path, monkeypatch: pytest.Monke
     # A path that leads there from the table means that, wherever one stands.
     make_images(tmp_path / "tables/photos")
     assert found("photos/one.jpg") == tmp_path / "tables/photos/one.jpg"
+
+
+def test_a_path_that_is_no_unicode_is_called_a_path(tmp_path: Path) -> None:
+    """Its id is made from it, but the table has no column of that name."""
+    (tmp_path / "t.csv").write_bytes(b"image,caption,split\n\xff.jpg,a dog,train\n")
+    with pytest.raises(DataError) as caught:
+        read_all("table", tmp_path / "t.csv")
+    assert caught.value.why == "its path is not valid Unicode text"
+    (tmp_path / "t.csv").write_bytes(b"image,caption,split\none.jpg,a dog,tr\xffin\n")
+    with pytest.raises(DataError, match="its split is not valid Unicode text"):
+        read_all("table", tmp_path / "t.csv")

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from naic.data.records import ImageSource
 from naic.data.shapes import SceneImage, captions, check, dataset, draw, facts, make_scene, write
 from naic.data.shapes import records as make_records
 from naic.errors import ConfigError, StoreError, WriteError
+from naic.images.sources import ImageSource
 
 
 def test_a_record_has_all_there_is_to_know() -> None:

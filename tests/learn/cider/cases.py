@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from naic.learn.cider.reference_counts import encode_reference
+from naic.learn.cider.ngrams import encode_reference
 from naic.learn.cider.references import References
 from naic.text import PERIOD, UNK, Vocabulary
 from tests.learn.cider.public import PublicCider

@@ -11,8 +11,7 @@ from safetensors.numpy import load_file, save_file
 from naic.cli.main import main
 from naic.data.features import FeatureStore
 from naic.errors import ConfigError, DataError, StoreError, VocabularyError
-from naic.learn.cider.frequencies import Frequencies, buckets_of, count_frequencies
-from naic.learn.cider.ngrams import BITS, order_of, pack
+from naic.learn.cider.ngrams import BITS, Frequencies, buckets_of, count_frequencies, order_of, pack
 from naic.learn.cider.references import OLD_NAME, References
 from naic.text import MAX_IDS, PERIOD, UNK, Vocabulary
 from tests.learn.cider.cases import make_world
@@ -128,7 +127,7 @@ def test_references_are_not_cut_and_unknown_words_are_unk() -> None:
 
 def test_many_images_are_built_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     world = make_world(seed=4)
-    monkeypatch.setattr("naic.learn.cider.reference_counts._IMAGES_AT_ONCE", 7)
+    monkeypatch.setattr("naic.learn.cider.ngrams._IMAGES_AT_ONCE", 7)
     again = References.build(world.captions, world.vocabulary, world.training)
     for name in ("starts", "keys", "documents", "counts", "inverse_norms", "lengths"):
         assert np.array_equal(getattr(again, name), getattr(world.references, name)), name

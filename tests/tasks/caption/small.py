@@ -2,14 +2,15 @@
 
 import zlib
 from collections.abc import Iterable, Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from naic.data.records import Problem
-from naic.errors import ImageError
-from naic.tasks.caption.run import Callbacks, Captioned, CaptionOptions, caption
-from naic.tasks.prepare import Progress
+from naic.errors import ImageError, Problem
+from naic.progress import Callbacks, Progress
+from naic.tasks.caption.options import CaptionOptions
+from naic.tasks.caption.run import Captioned, caption
 
 THINGS = ("cat", "dog", "red bus", "bowl of soup")
 
@@ -78,7 +79,9 @@ class Heard:
         return "".join(self.pieces)
 
     def callbacks(self) -> Callbacks:
-        return Callbacks(self.pieces.append, self.problems.append, self.reports.append)
+        return Callbacks(
+            progress=lambda _: nullcontext(self.reports.append), problem=self.problems.append
+        )
 
 
 NO_MODEL = Path("no-such-model")
@@ -91,7 +94,9 @@ def run(
     heard = Heard()
     options = CaptionOptions(tuple(map(Path, paths)), NO_MODEL, **settings)
     fake = fake or Fake()
-    return caption(options, heard.callbacks(), listed=lambda: listed, load=fake.load), heard
+    callbacks = heard.callbacks()
+    printed = heard.pieces.append
+    return caption(options, printed, callbacks, listed=lambda: listed, load=fake.load), heard
 
 
 def touch(folder: Path, *names: str) -> Path:

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from naic.data.records import Problem
-from naic.errors import ConfigError
+from naic.errors import ConfigError, Problem
 from naic.tasks.caption.find import Found, find_images, read_list
 from tests.tasks.caption.small import touch
 
@@ -138,6 +137,7 @@ def test_a_file_with_brackets_in_its_name_wins_over_the_pattern(home: Path) -> N
 
 def test_a_list_on_standard_input(home: Path) -> None:
     touch(home, "p/1.png", "p/2.png", "a b.png")
+    (home / "-").touch()
     lines = b"\xef\xbb\xbfa b.png\r\n\np\nnone.jpg\n*.png\n-"
     found = paths("-", "p/2.png", listed=lambda: lines)
     assert found == ["a b.png", "p/1.png", "p/2.png", "none.jpg", "*.png", "-"]
@@ -205,3 +205,9 @@ def test_an_address_is_not_fetched(home: Path, address: str) -> None:
     assert (found, problems) == ([Found("a.jpg", "a.jpg")], [expected])
     touch(home, "http:/x.jpg")
     assert paths("http:/x.jpg") == ["http:/x.jpg"]  # a folder may be called so
+
+
+@pytest.mark.parametrize("name", ["nosuch/", "nosuch", "no/such", "nosuch.folder/"])
+def test_what_may_have_been_a_folder_is_not_called_a_file(home: Path, name: str) -> None:
+    problem = only_problem(name)
+    assert (problem.where, problem.why) == (name.rstrip("/"), "there is no such file or folder")

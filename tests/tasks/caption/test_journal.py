@@ -12,10 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from naic.data.records import Problem
-from naic.errors import ConfigError, StoreError, WriteError
+from naic import resume
+from naic.errors import ConfigError, Problem, StoreError, WriteError
 from naic.tasks.caption import journal as journal_module
-from naic.tasks.caption import lock as lock_module
 from naic.tasks.caption.journal import Start, journal
 
 PLAN = {"format": "text", "model": "m"}
@@ -117,7 +116,9 @@ def test_a_journal_cut_anywhere_leads_to_the_same_bytes(
 def test_a_run_that_was_begun_otherwise_is_refused(out: Path) -> None:
     broken(out, 5)
     before = part(out).read_bytes()
-    with pytest.raises(ConfigError, match=r"captions.txt.part: .* begun otherwise \(model\)"):
+    with pytest.raises(
+        ConfigError, match=r"captions.txt.part: it was begun with model = 'm' \(now 'other'\)"
+    ):
         work(out, model="other")
     assert part(out).read_bytes() == before
     assert work(out) == 3
@@ -186,7 +187,7 @@ def test_a_journal_that_was_finished_while_we_waited_is_not_used(
     out: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its name is gone, or another file's, though we hold a lock on it."""
-    lock, tries = lock_module._lock, []
+    lock, tries = resume._lock, []
 
     def late(file: Any, name: str) -> Problem | None:
         tries.append(name)
@@ -197,7 +198,7 @@ def test_a_journal_that_was_finished_while_we_waited_is_not_used(
             part(out).touch()
         return lock(file, name)
 
-    monkeypatch.setattr(lock_module, "_lock", late)
+    monkeypatch.setattr(resume, "_lock", late)
     work(out)
     assert len(tries) == 3
     assert out.read_text() == WHOLE

@@ -142,7 +142,7 @@ def test_an_image_that_cannot_be_opened_anyway_gives_way(photos: Path) -> None:
     done, heard = run(photos, format="txt")
     assert heard.problems == []
     assert texts(photos)["1.txt"] == EXPECTED["1.txt"]
-    assert (done.captions, done.bad, done.passed_over) == (4, 0, 2)
+    assert (done.captions, done.bad, done.skipped) == (4, 0, 2)
     names = [f"photos/{name}" for name in ("1.CR2", "1.heic", "1.jpg")]
     done, heard = run(*names, format="txt", existing="overwrite")  # of named ones it is told
     assert [problem.where for problem in heard.problems] == names[:2]

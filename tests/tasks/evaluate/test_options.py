@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from naic.errors import ConfigError
-from naic.tasks.evaluate.run import EvaluateOptions, evaluate
+from naic.tasks.evaluate.options import EvaluateOptions
+from naic.tasks.evaluate.run import evaluate
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from naic.errors import WriteError
+from naic.tasks.evaluate.options import EvaluateOptions
 from naic.tasks.evaluate.report import as_json, write_reports
-from naic.tasks.evaluate.run import EvaluateOptions, evaluate
+from naic.tasks.evaluate.run import evaluate
 from tests.tasks.evaluate.evaluations import (
     NAMES,
     SCENES,

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from naic.data.readers.captions import Captioned, Captions
 from naic.data.records import Problems
 from naic.errors import DataError
-from naic.tasks.evaluate.results_file import ResultsFile, pair, plain_id, read_results
+from naic.images.formats import plain_id
+from naic.tasks.evaluate.results_file import ResultsFile, pair, read_results
 
 
 def write(path: Path, *rows: tuple[object, object]) -> Path:

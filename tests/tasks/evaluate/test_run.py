@@ -16,7 +16,8 @@ from naic.metrics.bootstrap import FEWEST_IMAGES
 from naic.metrics.cider import DocumentFrequencies, cider
 from naic.metrics.score import Score, mean_score
 from naic.tasks.evaluate import run as task
-from naic.tasks.evaluate.run import Comparison, EvaluateOptions, evaluate, tokenised
+from naic.tasks.evaluate.options import EvaluateOptions
+from naic.tasks.evaluate.run import Comparison, evaluate, tokenised
 from tests.data.readers.helpers import Item, karpathy_value, write_json
 from tests.tasks.evaluate.evaluations import (
     NAMES,

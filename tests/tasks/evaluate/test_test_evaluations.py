@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from naic.cli.main import main
 from naic.errors import ConfigError, WriteError
-from naic.tasks.evaluate.run import EvaluateOptions, evaluate
+from naic.tasks.evaluate.options import EvaluateOptions
+from naic.tasks.evaluate.run import evaluate
 from naic.tasks.evaluate.test_evaluations import append_lines, default_log, log_test_evaluation
 from tests.data.readers.helpers import write_json
 
@@ -126,8 +127,11 @@ def test_it_is_logged_before_it_is_shown(
 @pytest.mark.parametrize(
     ("over", "told"),
     [
-        ({"log": Path("x"), "split": ("val",)}, "--log: only looks at the split 'test' are logged"),
-        ({"why": "x", "split": ("val",)}, "--why: only looks"),
+        (
+            {"log": Path("x"), "split": ("val",)},
+            "--log: only evaluations on the split 'test' are logged",
+        ),
+        ({"why": "x", "split": ("val",)}, "--why: only evaluations"),
         ({"log": Path("said.json")}, "said.json is RESULTS too"),
         ({"log": Path("nowhere/x")}, "the folder nowhere does not exist"),
         ({"log": Path("x.json"), "json": Path("x.json")}, "x.json is --json too"),

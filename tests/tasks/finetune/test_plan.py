@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from naic.data.records import Record
-from naic.data.sources import FileImage
 from naic.errors import ConfigError, DataError, VocabularyError
+from naic.images.sources import FileImage
 from naic.tasks.finetune.options import FinetuneOptions
 from naic.tasks.finetune.plan import (
     HELD_OUT,

@@ -5,6 +5,7 @@ import json
 import math
 import shutil
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -19,13 +20,14 @@ from naic.errors import (
     StoreError,
 )
 from naic.models.folder import load_model
+from naic.progress import Callbacks
 from naic.runtime.captioner import Captioner
 from naic.tasks.finetune import run as task
-from naic.tasks.finetune.run import Finetuned, finetune, look_ahead
+from naic.tasks.finetune.run import Finetuned, dry_run, finetune
 from naic.tasks.finetune.steps import grow
 from naic.text import UNK, Vocabulary
 from tests.runtime.small import make_model
-from tests.tasks.finetune.tuning import make_blind, options, scene_words, silent, write_table
+from tests.tasks.finetune.tuning import make_blind, options, scene_words, write_table
 
 SCENES = 60
 
@@ -47,7 +49,7 @@ def tuned(
     table: Path, model: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[Path, Finetuned]:
     out = tmp_path_factory.mktemp("tuned") / "out"
-    return out, finetune(options(table, out, model), silent, silent, "naic finetune ...")
+    return out, finetune(options(table, out, model), command="naic finetune ...")
 
 
 def test_captions_of_held_out_scenes_get_better(tuned: tuple[Path, Finetuned]) -> None:
@@ -84,21 +86,21 @@ def test_a_finished_run_is_told_of_again(
     tuned: tuple[Path, Finetuned], table: Path, model: Path
 ) -> None:
     out, done = tuned
-    assert finetune(options(table, out, model), silent, silent) == done
+    assert finetune(options(table, out, model)) == done
 
 
 @pytest.mark.parametrize("over", [{"epochs": 9}, {"seed": 2}, {"new_words": 1}])
 def test_another_run_is_kept_out_of_the_folder(
     tuned: tuple[Path, Finetuned], table: Path, model: Path, over: dict[str, int]
 ) -> None:
-    with pytest.raises(ConfigError, match=f"a run with other {next(iter(over))}"):
-        finetune(options(table, tuned[0], model, **over), silent, silent)
+    with pytest.raises(ConfigError, match=f"it was begun with {next(iter(over))}"):
+        finetune(options(table, tuned[0], model, **over))
 
 
 def test_a_folder_of_something_else_is_left_alone(table: Path, model: Path, tmp_path: Path) -> None:
     (tmp_path / "diary.txt").write_text("dear diary")
-    with pytest.raises(ConfigError, match=r"not empty \(diary.txt\)"):
-        finetune(options(table, tmp_path, model), silent, silent)
+    with pytest.raises(StoreError, match=r"not empty \(diary.txt\)"):
+        finetune(options(table, tmp_path, model))
     assert [path.name for path in tmp_path.iterdir()] == ["diary.txt"]
 
 
@@ -114,10 +116,10 @@ def test_a_run_that_was_cut_off_goes_on(
 
     for stage in ("before", "xe", "cmal"):
         with pytest.raises(KeyboardInterrupt):
-            finetune(asked, silent, lambda text, stage=stage: stop_at(stage, text))  # type: ignore[misc]
+            finetune(asked, Callbacks(partial(stop_at, stage)))
     assert not (tmp_path / "out" / "best").exists()
     assert not (tmp_path / "out" / "work" / "xe" / "checkpoints").exists()
-    done = finetune(asked, silent, silent)
+    done = finetune(asked)
     assert replace(done, seconds=0.0) == replace(tuned[1], seconds=0.0)
     weights = [folder / "best" / "model.safetensors" for folder in (tmp_path / "out", tuned[0])]
     assert weights[0].read_bytes() == weights[1].read_bytes()
@@ -127,7 +129,7 @@ def test_a_model_with_backbone_keeps_them(table: Path, tmp_path: Path) -> None:
     """Its backbone makes the features, and are in the tuned model again, as good as to the bit."""
     model = make_model(tmp_path / "seeing", backbone="efficientnet-lite0")
     asked = options(table, tmp_path / "out", model, epochs=1, keep_work=True)
-    done = finetune(asked, silent, silent)
+    done = finetune(asked)
     assert {"circle", "square", "there"} <= {*done.new_words}
     before, after = load_model(model), load_model(tmp_path / "out" / "best")
     assert after.settings.model.backbone == "efficientnet-lite0"
@@ -143,9 +145,7 @@ def test_a_model_with_backbone_keeps_them(table: Path, tmp_path: Path) -> None:
 def test_images_that_cannot_be_opened_are_counted(table: Path, model: Path, tmp_path: Path) -> None:
     copied = shutil.copytree(table.parent, tmp_path / "images")
     (copied / "001.png").write_bytes(b"no image")
-    done = finetune(
-        options(copied / "captions.csv", tmp_path / "out", model, epochs=1), silent, silent
-    )
+    done = finetune(options(copied / "captions.csv", tmp_path / "out", model, epochs=1))
     assert done.learnt_from == 49
     assert [Path(problem.where).name for problem in done.problems] == ["001.png"]
 
@@ -157,11 +157,11 @@ def test_if_no_held_out_image_can_be_opened_it_says_so(
     for i in range(0, SCENES, 6):
         (copied / f"{i:03d}.png").write_bytes(b"no image")
     with pytest.raises(DataError, match="images for val, not one can be opened"):
-        finetune(options(copied / "captions.csv", tmp_path / "out", model), silent, silent)
+        finetune(options(copied / "captions.csv", tmp_path / "out", model))
 
 
 def test_a_dry_run_writes_nothing(table: Path, model: Path, tmp_path: Path) -> None:
-    found = look_ahead(options(table, tmp_path / "out", model, epochs=3))
+    found = dry_run(options(table, tmp_path / "out", model, epochs=3))
     assert (found.plan.learnt_from, found.plan.held_out, found.steps) == (50, 10, 30)
     assert found.plan.own_split
     assert found.gigabytes > 0
@@ -185,15 +185,15 @@ def test_models_that_cannot_be_tuned(table: Path, model: Path, tmp_path: Path) -
     words = Vocabulary.build(["a red circle"], more_than=0)
     causal = make_blind(tmp_path / "causal", words, "causal")
     with pytest.raises(ConfigError, match="causal captioner, and CMAL is for parallel"):
-        finetune(options(table, tmp_path / "out", causal), silent, silent)
+        finetune(options(table, tmp_path / "out", causal))
     with pytest.raises(CheckpointError, match="no model folder"):
-        finetune(options(table, tmp_path / "out", tmp_path), silent, silent)
+        finetune(options(table, tmp_path / "out", tmp_path))
     strange = shutil.copytree(model, tmp_path / "strange")
     config = strange / "config.toml"
     digest = load_model(model).settings.digest
     config.write_text(config.read_text().replace(digest, "0" * len(digest)))
     with pytest.raises(BackboneError, match="other weights than those installed"):
-        finetune(options(table, tmp_path / "strange-out", strange), silent, silent)
+        finetune(options(table, tmp_path / "strange-out", strange))
 
 
 def test_without_the_extra_it_says_what_to_install(
@@ -204,14 +204,28 @@ def test_without_the_extra_it_says_what_to_install(
         importlib.util, "find_spec", lambda name: None if name == "numba" else find(name)
     )
     with pytest.raises(MissingExtraError, match=r"numba.*pip install 'naic\[train\]'"):
-        finetune(options(table, tmp_path / "out", model), silent, silent)
+        finetune(options(table, tmp_path / "out", model))
 
 
 def test_a_disk_without_room_is_seen_first(
     table: Path, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(task, "_free", lambda folder: 1000)
+    monkeypatch.setattr(task, "free_bytes", lambda folder: 1000)
     with pytest.raises(StoreError, match=r"while it works, and 0\.0 GB are free"):
-        finetune(options(table, tmp_path / "out", model), silent, silent)
+        finetune(options(table, tmp_path / "out", model))
     assert not (tmp_path / "out" / "work").exists()
-    assert math.isclose(look_ahead(options(table, tmp_path / "o", model)).free_gigabytes, 1e-6)
+    assert math.isclose(dry_run(options(table, tmp_path / "o", model)).free_gigabytes, 1e-6)
+
+
+def test_a_bad_table_is_seen_before_the_model_is_loaded(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Which takes ten seconds."""
+
+    def load(*_: object, **__: object) -> None:
+        raise AssertionError("the model was loaded")
+
+    monkeypatch.setattr("naic.models.folder.load_model", load)
+    (tmp_path / "bad.csv").write_text("picture,text\n1.jpg,a dog\n")
+    with pytest.raises(DataError, match="there is no column 'image'"):
+        finetune(options(tmp_path / "bad.csv", tmp_path / "out", model))

@@ -11,7 +11,7 @@ from naic.data import shapes
 from naic.models.captioners import CAPTIONERS
 from naic.models.config import TransformerConfig
 from naic.models.folder import ModelSettings, write_model
-from naic.tasks.finetune.run import FinetuneOptions
+from naic.tasks.finetune.options import FinetuneOptions
 from naic.text import Vocabulary
 
 SIZES: dict[str, Any] = {
@@ -73,7 +73,3 @@ def write_table(folder: Path, count: int, *, splits: bool = False) -> Path:
 def options(captions: Path | str, out: Path, model: Path, **over: Any) -> FinetuneOptions:
     chosen = {"epochs": 20, "learning_rate": 5e-3, "device": "cpu", **over}
     return FinetuneOptions(str(captions), out, model=model, **chosen)
-
-
-def silent(*_: object) -> None:
-    """Hears everything, and says nothing of it."""

@@ -6,7 +6,8 @@ from typing import Any
 
 from naic.config import read_toml, to_toml
 from naic.data.shapes import draw, make_scene, records
-from naic.tasks.prepare import PrepareOptions, prepare
+from naic.tasks.options import PrepareOptions
+from naic.tasks.prepare import prepare
 from naic.train.config import read_settings
 from naic.train.loop import train
 from tests.tasks.reproduce.micro import BATCH, MODEL
@@ -38,7 +39,7 @@ def write_store(dataset: Path, out: Path) -> Path:
     options = PrepareOptions(
         "karpathy", str(dataset), out, images=(dataset.parent,), backbone="blobs", device="cpu"
     )
-    prepare(options, lambda _: None)
+    prepare(options)
     return out
 
 

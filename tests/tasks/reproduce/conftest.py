@@ -23,7 +23,7 @@ def whole(preset: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a finished run."""
     out = tmp_path_factory.mktemp("whole") / "run"
     with on_one_thread():
-        reproduce(make_options(preset, out, tables=ALL_TABLES), Heard().listener, "naic reproduce")
+        reproduce(make_options(preset, out, tables=ALL_TABLES), Heard().callbacks, "naic reproduce")
     return out
 
 
@@ -32,5 +32,7 @@ def short(preset: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a finished run of the short form."""
     out = tmp_path_factory.mktemp("short") / "run"
     with on_one_thread():
-        reproduce(make_options(preset, out, quick=True), Heard().listener, "naic reproduce --quick")
+        reproduce(
+            make_options(preset, out, quick=True), Heard().callbacks, "naic reproduce --quick"
+        )
     return out

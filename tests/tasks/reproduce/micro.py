@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from naic.config import to_toml
-from naic.tasks.reproduce import Listener, ReproduceOptions
+from naic.progress import Callbacks
+from naic.tasks.reproduce import ReproduceOptions
 
 SCENES, UNLABELLED = 120, 40  # of which 96 and 32 are learnt from
 BATCH = 16
@@ -77,12 +78,12 @@ class Heard:
 
     def __init__(self) -> None:
         self.lines: list[str] = []
-        self.listener = Listener(self.lines.append, self._progress)
+        self.callbacks = Callbacks(self.lines.append, self._progress)
 
     @contextmanager
     def _progress(self, title: str) -> Iterator[Any]:
         self.lines.append(f"bar {title}")
-        yield lambda done, total, bad: None
+        yield lambda progress: None
 
 
 def _config(run: Path) -> dict[str, Any]:

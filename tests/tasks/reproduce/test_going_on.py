@@ -9,8 +9,8 @@ import pytest
 
 from naic.data.features import FeatureStore
 from naic.errors import ConfigError, NaicError, StoreError
-from naic.tasks.reproduce import outlook, reproduce
-from naic.train.engine import Engine
+from naic.tasks.reproduce import dry_run, reproduce
+from naic.train.engine import TrainingEngine
 from tests.tasks.reproduce.conftest import ALL_TABLES
 from tests.tasks.reproduce.micro import Heard, differences, make_options, write_preset
 
@@ -30,7 +30,7 @@ def test_a_finished_run_only_tells_its_tables(
     before = everything(whole)
     monkeypatch.setattr("naic.train.loop.train", lambda *_, **__: pytest.fail("it trains"))
     heard = Heard()
-    found = reproduce(make_options(preset, whole, tables=ALL_TABLES), heard.listener)
+    found = reproduce(make_options(preset, whole, tables=ALL_TABLES), heard.callbacks)
     assert found.tables["ladder"] == read(whole / "table1.json")
     assert found.tables["unlabelled"] == read(whole / "table5.json")
     assert len(found.examples) == 3
@@ -47,12 +47,12 @@ def test_fewer_tables_of_a_finished_run_take_no_training(
         "naic.tasks.reproduce.judging.evaluate", lambda *_, **__: pytest.fail("it scores")
     )
     table = (whole / "table1.json").read_bytes()
-    journal = (whole / "run.json").read_bytes()
+    run_file = (whole / "run.json").read_bytes()
     try:
-        reproduce(make_options(preset, whole, tables="topk"), Heard().listener)
+        reproduce(make_options(preset, whole, tables="topk"), Heard().callbacks)
         assert (whole / "table1.json").read_bytes() == table
     finally:
-        (whole / "run.json").write_bytes(journal)
+        (whole / "run.json").write_bytes(run_file)
 
 
 @pytest.mark.parametrize(
@@ -65,16 +65,16 @@ def test_fewer_tables_of_a_finished_run_take_no_training(
 )
 def test_a_folder_is_of_one_run(whole: Path, preset: Path, over: dict[str, Any], told: str) -> None:
     with pytest.raises(ConfigError, match=told):
-        reproduce(make_options(preset, whole, **over), Heard().listener)
+        reproduce(make_options(preset, whole, **over), Heard().callbacks)
 
 
 def test_a_folder_of_something_else(preset: Path, tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "diary.txt").write_text("mine")
-    with pytest.raises(StoreError, match=r"not empty \(diary\.txt\) and has no run\.json"):
-        reproduce(make_options(preset, tmp_path / "out"), Heard().listener)
+    with pytest.raises(StoreError, match=r"not empty \(diary\.txt\) and holds no reproduction"):
+        reproduce(make_options(preset, tmp_path / "out"), Heard().callbacks)
     with pytest.raises(StoreError, match="is no folder"):
-        reproduce(make_options(preset, tmp_path / "out" / "diary.txt"), Heard().listener)
+        reproduce(make_options(preset, tmp_path / "out" / "diary.txt"), Heard().callbacks)
 
 
 def test_the_settings_of_a_stage_may_not_change(
@@ -83,30 +83,30 @@ def test_the_settings_of_a_stage_may_not_change(
     """A finished stage is that of the preset's files as they are now, or the run stops."""
     path = preset / "cmal.toml"
     text = path.read_text()
-    journal = (short / "run.json").read_bytes()
+    run_file = (short / "run.json").read_bytes()
     path.write_text(text.replace("learning_rate = 0.003", "learning_rate = 0.004"))
     try:
         with pytest.raises(ConfigError, match=r"learning_rate: the run was begun with 0\.003"):
-            reproduce(make_options(preset, short, quick=True), Heard().listener)
+            reproduce(make_options(preset, short, quick=True), Heard().callbacks)
     finally:
         path.write_text(text)
-        (short / "run.json").write_bytes(journal)
+        (short / "run.json").write_bytes(run_file)
 
 
 def test_a_stage_made_from_another_model_is_refused(
     short: Path, preset: Path, tmp_path: Path
 ) -> None:
     weights = short / "naic-kd" / "best" / "model.safetensors"
-    kept, journal = weights.read_bytes(), (short / "run.json").read_bytes()
+    kept, run_file = weights.read_bytes(), (short / "run.json").read_bytes()
     weights.write_bytes((short / "naic-base" / "best" / "model.safetensors").read_bytes())
     (short / "table1.json").rename(tmp_path / "table1.json")  # or it would only be told again
     try:
         with pytest.raises(StoreError, match="made from another naic-kd than is there now"):
-            reproduce(make_options(preset, short, quick=True), Heard().listener)
+            reproduce(make_options(preset, short, quick=True), Heard().callbacks)
     finally:
         weights.write_bytes(kept)
         (tmp_path / "table1.json").rename(short / "table1.json")
-        (short / "run.json").write_bytes(journal)
+        (short / "run.json").write_bytes(run_file)
 
 
 def figures(folder: Path) -> list[dict[str, Any]]:
@@ -133,20 +133,20 @@ def test_a_run_that_was_cut_off_goes_on(
 ) -> None:
     """Cut in the middle of every kind of stage, it ends with the figures of the unbroken run."""
     options = make_options(preset, tmp_path / "out", quick=True)
-    step, counted = Engine.step, [0]
+    step, counted = TrainingEngine.step, [0]
 
-    def stopping(self: Engine, *arguments: Any) -> Any:
+    def stopping(self: TrainingEngine, *arguments: Any) -> Any:
         counted[0] += 1
         if counted[0] in (2, 5, 9, 13):
             raise Stop
         return step(self, *arguments)
 
-    monkeypatch.setattr(Engine, "step", stopping)
+    monkeypatch.setattr(TrainingEngine, "step", stopping)
     monkeypatch.setattr("naic.tasks.reproduce.report.measure_latency", _once_stopped())
     stops = 0
     while True:
         try:
-            reproduce(options, Heard().listener, "naic reproduce")
+            reproduce(options, Heard().callbacks, "naic reproduce")
             break
         except Stop:
             stops += 1
@@ -172,7 +172,7 @@ def test_several_seeds(short: Path, preset: Path, tmp_path: Path) -> None:
     """The teacher is shared, the students are not; the first seed is that of a single one."""
     out = tmp_path / "out"
     single = figures(short)
-    reproduce(make_options(preset, out, quick=True, seeds=2), Heard().listener)
+    reproduce(make_options(preset, out, quick=True, seeds=2), Heard().callbacks)
     rows = {row["system"]: row for row in figures(out)}
     for row in single:
         many = rows[row["system"]]
@@ -198,27 +198,27 @@ def test_only_tables(preset: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     options = make_options(preset, tmp_path / "out", quick=True)
     with pytest.raises(ConfigError, match="there are no features yet"):
         reproduce(
-            make_options(preset, tmp_path / "new", quick=True, only_tables=True), Heard().listener
+            make_options(preset, tmp_path / "new", quick=True, only_tables=True), Heard().callbacks
         )
     assert not (tmp_path / "new").exists()
     counted = [0]
-    step = Engine.step
+    step = TrainingEngine.step
 
-    def stopping(self: Engine, *arguments: Any) -> Any:
+    def stopping(self: TrainingEngine, *arguments: Any) -> Any:
         counted[0] += 1
         if counted[0] > 5:  # the teacher has 2, the first student 3
             raise Stop
         return step(self, *arguments)
 
-    monkeypatch.setattr(Engine, "step", stopping)
+    monkeypatch.setattr(TrainingEngine, "step", stopping)
     with pytest.raises(Stop):
-        reproduce(options, Heard().listener)
+        reproduce(options, Heard().callbacks)
     part = make_options(preset, tmp_path / "out", quick=True, only_tables=True)
-    found = reproduce(part, Heard().listener)
+    found = reproduce(part, Heard().callbacks)
     assert [row["system"] for row in found.tables["ladder"]] == ["AIC beam 3", "+KD"]
     assert found.left_out == ["table1: NAIC-base", "table1: +CMAL"]
     assert "finished" not in read(options.out / "run.json")
-    states = {line.name: line.state for line in outlook(options)}
+    states = {line.name: line.state for line in dry_run(options)}
     assert states == {
         "features": "done",
         "teacher-xe": "done",
@@ -231,7 +231,7 @@ def test_only_tables(preset: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 def test_a_dry_run_writes_nothing(preset: Path, tmp_path: Path) -> None:
     options = make_options(preset, tmp_path / "out", tables="topk", seeds=2)
-    lines = outlook(options)
+    lines = dry_run(options)
     assert {line.state for line in lines} == {"make"}
     assert [line.name for line in lines].count("teacher-xe") == 1
     assert "seed-2/naic-cmal-k1" in [line.name for line in lines]
@@ -242,7 +242,7 @@ def test_data_of_ones_own(short: Path, preset: Path, tmp_path: Path) -> None:
     """With --features the preset's own data is not made; unlabelled images are then to be given."""
     bare = write_preset(tmp_path / "p", prepare={"source": "x"}, unlabelled=None)
     options = make_options(bare, tmp_path / "out", quick=True, features=short / "features")
-    reproduce(options, Heard().listener)
+    reproduce(options, Heard().callbacks)
     assert not (options.out / "features").exists()
     ours = [(row["system"], row["CIDEr"]) for row in figures(options.out)]
     assert ours == [(row["system"], row["CIDEr"]) for row in figures(short)]
@@ -254,7 +254,7 @@ def test_data_of_ones_own(short: Path, preset: Path, tmp_path: Path) -> None:
         ({}, {"tables": "topc"}, ConfigError, "there is no table 'topc'"),
         ({}, {"seeds": 0}, ConfigError, "0 is not from 1 to 100"),
         ({"unlabelled": None}, {"tables": "unlabelled"}, ConfigError, "no unlabelled images"),
-        ({}, {"features": Path("nowhere")}, StoreError, "is no feature store"),
+        ({}, {"features": Path("nowhere")}, StoreError, "there is no such folder"),
         ({"cmal": {"stage": "cmall"}}, {}, ConfigError, "cmall"),
     ],
 )
@@ -263,14 +263,14 @@ def test_what_cannot_be_is_refused_before_anything_is_written(
 ) -> None:
     options = make_options(write_preset(tmp_path / "p", **files), tmp_path / "out", **over)
     with pytest.raises(error, match=told):
-        reproduce(options, Heard().listener)
+        reproduce(options, Heard().callbacks)
     assert not options.out.exists()
 
 
 def test_missing_data_is_said_before_anything_is_written(tmp_path: Path) -> None:
     options = make_options("coco", tmp_path / "out")
     with pytest.raises(ConfigError, match="names no source") as caught:
-        reproduce(options, Heard().listener)
+        reproduce(options, Heard().callbacks)
     assert "--features STORE" in caught.value.hint
     assert not options.out.exists()
 
@@ -283,14 +283,14 @@ def test_unlabelled_images_that_are_labelled_are_refused(
     folder = write_preset(tmp_path / "p", preset={"systems": ["+unlabelled"], "scst": False})
     options = make_options(folder, tmp_path / "out", features=same, unlabelled=same)
     with pytest.raises(StoreError, match="120 of its images are in the labelled store too"):
-        reproduce(options, Heard().listener)
+        reproduce(options, Heard().callbacks)
 
 
 def test_a_split_without_captions_cannot_be_reported(short: Path, tmp_path: Path) -> None:
     folder = write_preset(tmp_path / "p", preset={"report": "tset"}, unlabelled=None)
     options = make_options(folder, tmp_path / "out", quick=True, features=short / "features")
     with pytest.raises(ConfigError, match="'tset'"):
-        reproduce(options, Heard().listener)
+        reproduce(options, Heard().callbacks)
     assert not (options.out / "teacher-xe").exists()  # said before anything is trained
 
 
@@ -308,4 +308,4 @@ def test_schedules_of_whole_epochs_cannot_make_the_same_steps(whole: Path, tmp_p
         unlabelled=whole / "unlabelled-features",
     )
     with pytest.raises(ConfigError, match="counts whole epochs"):
-        reproduce(options, Heard().listener)
+        reproduce(options, Heard().callbacks)

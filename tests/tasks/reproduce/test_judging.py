@@ -7,8 +7,8 @@ import pytest
 
 from naic.data.features import StoredRecord
 from naic.errors import ConfigError
-from naic.tasks.reproduce import outlook
-from naic.tasks.reproduce.judging import Judge, People
+from naic.tasks.reproduce import dry_run
+from naic.tasks.reproduce.judging import HumanReferences, Judge
 from tests.data.readers.helpers import write_json
 from tests.tasks.reproduce.coco_like import write_dataset, write_store
 from tests.tasks.reproduce.micro import make_options
@@ -31,7 +31,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def judge(split: str, *, drawn: bool = False, log: Path | None = None) -> Judge:
     record = StoredRecord("1", "", split, ("a dog",), None)
-    people = People("people.csv", None, split, [record], drawn)
+    people = HumanReferences("people.csv", None, split, [record], drawn)
     return Judge(people, lambda _: None, fast=True, spice=False, log=log)
 
 
@@ -62,6 +62,6 @@ def test_a_log_that_cannot_be_is_refused_before_anything_is_trained(
     store = write_store(write_dataset(tmp_path / "coco"), tmp_path / "store")
     options = make_options(preset, tmp_path / "out", features=store, log=tmp_path / "no" / "log")
     with pytest.raises(ConfigError, match=r"--log: the folder .* does not exist"):
-        outlook(options)
+        dry_run(options)
     drawn = make_options(preset, tmp_path / "out", log=tmp_path / "no" / "log")
-    assert {line.state for line in outlook(drawn)} == {"make"}
+    assert {line.state for line in dry_run(drawn)} == {"make"}

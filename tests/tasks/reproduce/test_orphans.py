@@ -54,7 +54,7 @@ def test_a_process_that_was_killed_is_told(
     monkeypatch.setattr(StageRunner, "__reduce__", _deadly)
     options = make_options(preset, tmp_path / "out", quick=True, jobs=2)
     with pytest.raises(TrainingError, match=r"features: a process was ended from outside"):
-        reproduce(options, Heard().listener)
+        reproduce(options, Heard().callbacks)
 
 
 def _deadly(_: StageRunner) -> tuple[object, tuple[int, int]]:

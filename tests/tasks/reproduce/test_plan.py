@@ -6,12 +6,14 @@ import pytest
 
 from naic.errors import ConfigError
 from naic.tasks.reproduce.options import TABLES
-from naic.tasks.reproduce.plan import Plan, Share, Train
+from naic.tasks.reproduce.plan import Share, StagePlan, Train
 from naic.tasks.reproduce.preset import LADDER, PresetSettings
 
 
-def make_plan(*, unlabelled: bool = True, fill: bool = False, **settings: Any) -> Plan:
-    return Plan(PresetSettings(**settings), baseline="cf", topk=2, fill=fill, unlabelled=unlabelled)
+def make_plan(*, unlabelled: bool = True, fill: bool = False, **settings: Any) -> StagePlan:
+    return StagePlan(
+        PresetSettings(**settings), baseline="cf", topk=2, fill=fill, unlabelled=unlabelled
+    )
 
 
 def test_the_ladder() -> None:

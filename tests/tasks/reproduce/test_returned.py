@@ -58,7 +58,7 @@ class Place:
         values = {"fast": False, "log": self.log, **over}
         heard = Heard()
         with on_one_thread():
-            return reproduce(make_options(self.preset, out, **values), heard.listener, "naic x")
+            return reproduce(make_options(self.preset, out, **values), heard.callbacks, "naic x")
 
     def looks(self) -> list[dict[str, Any]]:
         return [json.loads(line) for line in self.log.read_text().splitlines()]

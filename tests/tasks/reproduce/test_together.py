@@ -21,7 +21,7 @@ def one_thread_each(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_figures_are_the_same(short: Path, preset: Path, tmp_path: Path) -> None:
     heard, out = Heard(), tmp_path / "out"
     options = make_options(preset, out, quick=True, jobs=2)
-    reproduce(options, heard.listener, "naic reproduce --jobs 2")
+    reproduce(options, heard.callbacks, "naic reproduce --jobs 2")
     assert figures(out) == figures(short)
     alone, together = (read(folder / "run.json")["stages"] for folder in (short, out))
     assert together.keys() == alone.keys()
@@ -37,17 +37,17 @@ def test_the_figures_are_the_same(short: Path, preset: Path, tmp_path: Path) -> 
 @pytest.mark.usefixtures("one_thread_each")
 def test_a_stage_that_fails_is_raised_and_the_others_are_kept(preset: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    reproduce(make_options(preset, out, quick=True), Heard().listener)
+    reproduce(make_options(preset, out, quick=True), Heard().callbacks)
     for name in ("naic-base", "naic-cmal"):
         shutil.rmtree(out / name)
     (out / "table1.json").unlink()
     weights = out / "naic-kd" / "best" / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-4])  # what naic-cmal begins with is damaged
     with pytest.raises(CheckpointError, match=r"model\.safetensors"):
-        reproduce(make_options(preset, out, quick=True, jobs=2), Heard().listener)
+        reproduce(make_options(preset, out, quick=True, jobs=2), Heard().callbacks)
     assert (out / "naic-base" / "report.json").is_file()
 
 
 def test_how_many(preset: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="--jobs"):
-        reproduce(make_options(preset, tmp_path / "out", jobs=0), Heard().listener)
+        reproduce(make_options(preset, tmp_path / "out", jobs=0), Heard().callbacks)

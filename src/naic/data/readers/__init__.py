@@ -6,23 +6,18 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, get_args
 
-from naic.data.folders import printable
 from naic.data.readers.coco import coco_roots, read_coco
 from naic.data.readers.entries import Checker, Entry
-from naic.data.readers.files import what_is
 from naic.data.readers.flickr8k import flickr8k_roots, read_flickr8k
 from naic.data.readers.folder import read_folder
 from naic.data.readers.karpathy import read_karpathy
 from naic.data.readers.shapes import read_shapes
 from naic.data.readers.table import read_table
-from naic.data.records import Problems, Record
+from naic.data.records import READER_NAMES, Problems, Record
 from naic.data.sources import ImageFinder
 from naic.errors import ConfigError, DataError
-
-ReaderName = Literal["karpathy", "coco", "flickr8k", "table", "folder", "shapes"]
-READER_NAMES: tuple[ReaderName, ...] = get_args(ReaderName)
+from naic.files import printable, what_is
 
 
 @dataclass

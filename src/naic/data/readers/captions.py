@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from naic.data.features import FeatureStore
 from naic.data.readers import read, refuse_unknown
-from naic.data.readers.detect import CaptionReader, detect
-from naic.data.records import Problems
+from naic.data.readers.detect import detect
+from naic.data.records import CaptionReader, Problems
 
 
 class Captioned(NamedTuple):

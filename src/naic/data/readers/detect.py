@@ -5,17 +5,13 @@ import lzma
 import re
 import zlib
 from pathlib import Path
-from typing import Literal
 
-from naic.data.folders import printable
-from naic.data.readers.files import GZIP, XZ, what_is
+from naic.data.readers.files import GZIP, XZ
 from naic.data.readers.flickr8k import has_caption_file
 from naic.data.readers.table import is_table
+from naic.data.records import CaptionReader
 from naic.errors import DataError
-
-CaptionReader = Literal[
-    "karpathy", "coco", "flickr8k", "table", "folder", "shapes", "store"
-]  # what captions can be read with: the readers of images, and a finished feature store
+from naic.files import printable, what_is
 
 _HEAD = 1 << 20  # enough for the first images of any known file; COCO's own has no captions yet
 # A quote inside a JSON string is written \", so these can only be keys.

@@ -6,10 +6,12 @@ from dataclasses import dataclass, field
 
 from PIL.Image import Image
 
-from naic.data.folders import printable
-from naic.data.records import ImageSource, Problems, Record
+from naic.data.records import Problems, Record
 from naic.data.sources import ImageFinder
 from naic.errors import DataError, ImageError
+from naic.files import printable
+from naic.images.formats import without_suffix
+from naic.images.sources import ImageSource
 
 _LETTER_OR_DIGIT = re.compile(r"[^\W_]")
 
@@ -37,6 +39,9 @@ class UnseenImage:
         """Always raises ImageError: nobody looked where the image is."""
         why = "the dataset was read without its images"
         raise ImageError(printable(self.name), why, "Read it with them.")
+
+    def describe(self) -> None:
+        """Nothing."""
 
 
 @dataclass
@@ -79,12 +84,12 @@ class Checker:
         return Record(entry.id, image, tuple(captions), entry.split, entry.facts)
 
     def _good_id(self, entry: Entry) -> bool:
-        lost = _and_captions(entry)
+        lost = self._and_captions(entry)
         if not entry.id.strip():
             self.problems.add(entry.where, f"the id is empty{lost}", "Give each image an id.")
             return False
-        if not is_text(entry.id) or not is_text(entry.split):
-            why = f"its id or split is not valid Unicode text{lost}"
+        if what := _not_text(entry):
+            why = f"its {what} is not valid Unicode text{lost}"
             self.problems.add(entry.where, why, "Save the file as UTF-8.")
             return False
         first = self._first.setdefault(entry.id, entry.where)
@@ -97,7 +102,7 @@ class Checker:
     def _find(self, entry: Entry, finder: ImageFinder | None) -> ImageSource | None:
         if finder is None:
             return UnseenImage(entry.names[0])
-        lost = _and_captions(entry)
+        lost = self._and_captions(entry)
         try:
             image = finder.find(*entry.names)
         except DataError as error:
@@ -116,6 +121,13 @@ class Checker:
             self.problems.add(entry.where, why, "Name each image by a path that is its own.")
             return None
         return image
+
+    def _and_captions(self, entry: Entry) -> str:
+        """A report must not hide that captions go with the image they belong to."""
+        count = len(entry.captions)
+        if count == 0 or not self.problems.skip:  # the run stops: nothing is left out
+            return ""
+        return f" (left out with its {count} caption{'s' if count > 1 else ''})"
 
     def _good_caption(self, where: str, caption: object) -> str | None:
         if not isinstance(caption, str):
@@ -167,16 +179,10 @@ def short_names(names: Sequence[str]) -> dict[str, str]:
     return {name: stem if count[stem] == 1 else name for name, stem in stems.items()}
 
 
-def without_suffix(name: str) -> str:
-    """`a/b.jpg` as `a/b`; the dot that opens a hidden name is no suffix."""
-    folder, slash, base = name.rpartition("/")
-    stem, dot, _ = base.rpartition(".")
-    return folder + slash + (stem if dot and stem else base)
-
-
-def _and_captions(entry: Entry) -> str:
-    """A report must not hide that captions go with the image they belong to."""
-    count = len(entry.captions)
-    if count == 0:
+def _not_text(entry: Entry) -> str:
+    """Which part of an entry cannot be written as UTF-8; often the id is made from the path."""
+    if not is_text(entry.split):
+        return "split"
+    if is_text(entry.id):
         return ""
-    return f" (left out with its {count} caption{'s' if count > 1 else ''})"
+    return "id" if all(map(is_text, entry.names)) else "path"

@@ -3,12 +3,12 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from naic.data.folders import printable
 from naic.data.readers.entries import Entry
-from naic.data.readers.files import read_text, what_is
+from naic.data.readers.files import read_text
 from naic.data.readers.table import Row, csv_rows, entries_of
 from naic.data.records import Problems
 from naic.errors import DataError
+from naic.files import printable, what_is
 
 _CAPTION_FILES = ("Flickr8k.token.txt", "captions.txt")
 _TEXT_FOLDERS = (".", "Flickr8k_text")

@@ -5,13 +5,14 @@ from collections import Counter
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
-from naic.data.folders import printable, walk
-from naic.data.readers.entries import Entry, short_names, without_suffix
-from naic.data.readers.files import read_text, what_is
+from naic.data.readers.entries import Entry, short_names
+from naic.data.readers.files import read_text
 from naic.data.records import Problems
-from naic.data.sources import FileImage
 from naic.errors import DataError
+from naic.files import printable, walk, what_is
 from naic.images import IMAGE_SUFFIXES, UNSUPPORTED_SUFFIXES
+from naic.images.formats import without_suffix
+from naic.images.sources import FileImage
 
 _SIDECAR = ".txt"
 _IMAGES = IMAGE_SUFFIXES | UNSUPPORTED_SUFFIXES  # the latter fail by name when opened

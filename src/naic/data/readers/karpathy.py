@@ -3,10 +3,11 @@
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
-from naic.data.folders import printable
-from naic.data.readers.entries import Entry, kind, without_suffix
+from naic.data.readers.entries import Entry, kind
 from naic.data.readers.files import list_under, read_json_object
 from naic.data.records import Problems
+from naic.files import printable
+from naic.images.formats import without_suffix
 
 
 def read_karpathy(

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 
 from naic.data import shapes
-from naic.data.folders import printable
 from naic.data.readers.entries import Entry
 from naic.errors import DataError
+from naic.files import printable
 
 
 def read_shapes(source: str, seed: int) -> Iterator[Entry]:

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from naic.data.folders import printable
 from naic.data.readers.entries import Entry, kind, short_names
-from naic.data.readers.files import parse_json, read_text
+from naic.data.readers.files import read_text
 from naic.data.records import Problems
 from naic.errors import DataError
+from naic.files import parse_json, printable
 
 _DELIMITERS = {".csv": ",", ".tsv": "\t"}
 _JSON_LINES = (".jsonl", ".ndjson")

@@ -14,6 +14,7 @@ from naic.data.shapes.phrasing import captions
 from naic.data.shapes.scenes import facts, make_scene, split_of
 from naic.errors import ConfigError, StoreError
 from naic.files import write_atomically
+from naic.images.sources import Described
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +32,10 @@ class SceneImage:
     def load(self, at_least: int | None = None) -> Image:
         """The picture in its one size: drawing it smaller would give other pixels, not sooner."""
         return draw(make_scene(self.seed, self.index))
+
+    def describe(self) -> Described:
+        """Which scene."""
+        return {"scene": [self.seed, self.index]}, b""
 
 
 def records(count: int, seed: int = 0) -> list[Record]:

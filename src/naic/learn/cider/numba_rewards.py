@@ -7,10 +7,18 @@ not hold an agent's word are added up once for all its alternatives; and as noth
 subtracted, no digit is lost: a norm that is zero is exactly zero.
 """
 
-from naic.learn.cider.frequencies import MULTIPLIER
-from naic.learn.cider.numba_scores import finish
-from naic.learn.cider.numba_slots import enter, replace
-from naic.learn.cider.numba_state import Floats, Ints, Scratch, Sums, Tables, compiled
+from naic.learn.cider.ngrams import MULTIPLIER
+from naic.learn.cider.numba_state import (
+    Floats,
+    Ints,
+    NumbaTables,
+    Scratch,
+    Sums,
+    compiled,
+    enter,
+    finish,
+    replace,
+)
 from naic.metrics.ngrams import ORDERS
 from naic.text import PERIOD
 
@@ -28,7 +36,7 @@ def all_below(values: Ints, limit: int) -> bool:
 def score_rows(
     words: Ints,
     image_index: Ints,
-    tables: Tables,
+    tables: NumbaTables,
     scratch: Scratch,
     known: Ints,
     rewards: Floats,
@@ -60,7 +68,7 @@ def judge_rows(
     words: Ints,
     alternatives: Ints,
     image_index: Ints,
-    tables: Tables,
+    tables: NumbaTables,
     scratch: Scratch,
     rewards: Floats,
     outcomes: Floats,
@@ -99,7 +107,7 @@ def _judge_agent(
     agent: int,
     until: int,
     image: int,
-    tables: Tables,
+    tables: NumbaTables,
     scratch: Scratch,
     reward: float,
     outcomes: Floats,
@@ -175,7 +183,7 @@ def _copy(source: Sums, target: Sums, references: int) -> None:
 
 
 @compiled
-def _score_row(end: int, image: int, tables: Tables, scratch: Scratch) -> float:
+def _score_row(end: int, image: int, tables: NumbaTables, scratch: Scratch) -> float:
     """The reward of the row's first `end` words."""
     scratch.seen[:] = 0
     _clear(scratch.prefix)
@@ -185,14 +193,14 @@ def _score_row(end: int, image: int, tables: Tables, scratch: Scratch) -> float:
 
 
 @compiled
-def _add_word(place: int, image: int, tables: Tables, scratch: Scratch, sums: Sums) -> None:
+def _add_word(place: int, image: int, tables: NumbaTables, scratch: Scratch, sums: Sums) -> None:
     """Add the row's n-grams that end at a word."""
     for n in range(min(ORDERS, place + 1)):
         _add(scratch.row[place, n], n, image, tables, scratch, sums)
 
 
 @compiled
-def _add(slot: int, n: int, image: int, tables: Tables, scratch: Scratch, sums: Sums) -> None:
+def _add(slot: int, n: int, image: int, tables: NumbaTables, scratch: Scratch, sums: Sums) -> None:
     """Add one n-gram, as the c-th of its kind."""
     count = scratch.seen[slot] + 1
     scratch.seen[slot] = count
@@ -212,7 +220,7 @@ def _add(slot: int, n: int, image: int, tables: Tables, scratch: Scratch, sums: 
 
 
 @compiled
-def _add_rest(agent: int, until: int, image: int, tables: Tables, scratch: Scratch) -> int:
+def _add_rest(agent: int, until: int, image: int, tables: NumbaTables, scratch: Scratch) -> int:
     """Add to the prefix the n-grams that begin after the agent; tells how many to undo."""
     _copy(scratch.prefix, scratch.rest, tables.amounts[image])
     added = 0
@@ -232,7 +240,7 @@ def _score_changed(
     word: int,
     until: int,
     image: int,
-    tables: Tables,
+    tables: NumbaTables,
     scratch: Scratch,
     others: Sums,
 ) -> float:

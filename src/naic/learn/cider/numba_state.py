@@ -1,4 +1,4 @@
-"""What the kernels of `numba_rewards` read and work on: named tuples of arrays."""
+"""What the kernels of `numba_rewards` read and work on, and the smaller kernels they call."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar, cast
@@ -7,7 +7,9 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
+from naic.learn.cider.ngrams import BITS, MULTIPLIER
 from naic.learn.cider.references import References
+from naic.metrics.bleu import SMALL, TINY
 from naic.metrics.cider import SIGMA
 from naic.metrics.ngrams import ORDERS
 from naic.text import MAX_IDS
@@ -28,7 +30,7 @@ def compiled(function: Function) -> Function:
     return cast(Function, numba.njit(**options)(function))
 
 
-class Tables(NamedTuple):
+class NumbaTables(NamedTuple):
     """What is known beforehand; see `References` and `Frequencies`."""
 
     starts: Ints
@@ -77,11 +79,11 @@ class Scratch(NamedTuple):
     sums: Sums  # and of a whole counterfactual
 
 
-def make_tables(references: References, mix: tuple[float, float], length: int) -> Tables:
+def make_tables(references: References, mix: tuple[float, float], length: int) -> NumbaTables:
     """The arrays of the references as the kernels take them, for sentences of so many words."""
     frequencies = references.frequencies
     furthest = max(length, int(references.lengths.max(initial=0))) + 1
-    return Tables(
+    return NumbaTables(
         references.starts,
         references.keys,
         references.documents,
@@ -123,3 +125,139 @@ def make_scratch(references: References, length: int) -> Scratch:
         rest,
         sums,
     )
+
+
+@compiled
+def _weight(key: int, inner: float, tables: NumbaTables) -> float:
+    """The squared weight of an n-gram that the image's references do not have.
+
+    `inner` is the weight of the n-gram without its first word: where no two images have that, no
+    two have the longer one, and there is no need to look.
+    """
+    unseen = tables.weights[0]
+    if inner == unseen:
+        return float(unseen)
+    bucket = (key * MULTIPLIER >> tables.shift) & (len(tables.first) - 2)
+    for place in range(tables.first[bucket], tables.first[bucket + 1]):
+        if tables.bucket_keys[place] == key:
+            return float(tables.weights[tables.bucket_documents[place]])
+    return float(unseen)
+
+
+@compiled
+def _find(key: int, scratch: Scratch) -> int:
+    """Where the key is in the small table, or the free place where it would be."""
+    mask = len(scratch.keys) - 1
+    place = (key * MULTIPLIER >> 40) & mask
+    while scratch.keys[place] != 0 and scratch.keys[place] != key:
+        place = (place + 1) & mask
+    return place
+
+
+@compiled
+def enter(words: Ints, reach: int, image: int, tables: NumbaTables, scratch: Scratch) -> None:
+    """Give slots to the image's n-grams and to those of the row's first `reach` words."""
+    scratch.keys[:] = 0
+    start = tables.starts[image]
+    free = tables.starts[image + 1] - start
+    for slot in range(free):
+        place = _find(tables.keys[start + slot], scratch)
+        scratch.keys[place] = tables.keys[start + slot]
+        scratch.slots[place] = slot
+        scratch.weights[slot] = tables.weights[tables.documents[start + slot]]
+    for end in range(reach):
+        key = 0
+        weight = -1.0  # of no n-gram
+        for n in range(min(ORDERS, end + 1)):
+            key = (key << BITS) + words[end - n] + 1
+            place = _find(key, scratch)
+            if scratch.keys[place] == 0:
+                scratch.keys[place] = key
+                scratch.slots[place] = free
+                scratch.weights[free] = _weight(key, weight, tables)
+                free += 1
+            slot = scratch.slots[place]
+            scratch.row[end, n] = slot
+            weight = scratch.weights[slot]
+    scratch.seen[:] = 0
+
+
+@compiled
+def replace(
+    words: Ints, agent: int, word: int, until: int, tables: NumbaTables, scratch: Scratch
+) -> None:
+    """Find the slots of the n-grams that hold the agent's new word."""
+    spare = len(scratch.seen) - ORDERS * ORDERS
+    scratch.new_keys[:] = 0
+    for after in range(min(ORDERS, until - agent)):
+        key = 0
+        last = agent + after
+        for n in range(after):
+            key = (key << BITS) + words[last - n] + 1
+        weight = scratch.weights[scratch.row[last, after - 1]] if after else -1.0
+        for n in range(after, min(ORDERS, last + 1)):
+            key = (key << BITS) + (word if n == after else words[last - n]) + 1
+            place = _find(key, scratch)
+            slot = scratch.slots[place]
+            if scratch.keys[place] == 0:
+                same = after
+                for other in range(after):
+                    if scratch.new_keys[n, other] == key:
+                        same = other
+                        break
+                scratch.new_keys[n, after] = key
+                slot = spare + ORDERS * n + same
+                if same == after:
+                    scratch.weights[slot] = _weight(key, weight, tables)
+            scratch.changed[after, n] = slot
+            weight = scratch.weights[slot]
+
+
+@compiled
+def finish(length: int, image: int, tables: NumbaTables, sums: Sums) -> float:
+    """The reward of a sentence of so many words with these sums."""
+    reward = 0.0
+    if tables.mix[0] != 0:
+        reward += tables.mix[0] * _cider(length, image, tables, sums)
+    if tables.mix[1] != 0:
+        reward += tables.mix[1] * _bleu(length, image, tables, sums)
+    return reward
+
+
+@compiled
+def _cider(length: int, image: int, tables: NumbaTables, sums: Sums) -> float:
+    """CIDEr-D: the mean over orders and references of clipped cosines, shrunk by the length."""
+    amount = tables.amounts[image]
+    if amount == 0:
+        return 0.0
+    total = 0.0
+    for n in range(ORDERS):
+        if sums.norms[n] == 0:
+            continue
+        cosine = 0.0
+        for r in range(amount):
+            # The public code's length is the number of bigrams: no words and one word are alike.
+            apart = abs(max(length, 1) - max(tables.lengths[image, r], 1))
+            near = tables.penalties[apart] * tables.inverse_norms[image, r, n]
+            cosine += sums.products[n, r] * near
+        total += cosine / np.sqrt(sums.norms[n])
+    return float(10.0 * total / (ORDERS * amount))
+
+
+@compiled
+def _bleu(length: int, image: int, tables: NumbaTables, sums: Sums) -> float:
+    """The public code's BLEU-4 of a sentence, its two small constants included."""
+    if tables.amounts[image] == 0:
+        return 0.0
+    product = 1.0
+    for n in range(ORDERS):
+        product *= (sums.correct[n] + TINY) / (max(0, length - n) + SMALL)
+    nearest = tables.lengths[image, 0]
+    for r in range(1, tables.amounts[image]):
+        other = tables.lengths[image, r]
+        apart, best = abs(other - length), abs(nearest - length)
+        if apart < best or (apart == best and other < nearest):
+            nearest = other
+    ratio = (length + TINY) / (nearest + SMALL)
+    brevity = np.exp(1 - 1 / ratio) if ratio < 1 else 1.0
+    return float(product**0.25 * brevity)

@@ -19,8 +19,12 @@ from safetensors.numpy import save
 from naic.data.features import FeatureStore
 from naic.errors import ConfigError, DataError, StoreError, VocabularyError
 from naic.files import write_atomically
-from naic.learn.cider.frequencies import Frequencies, count_frequencies
-from naic.learn.cider.reference_counts import count_in_parts, inverse_norms
+from naic.learn.cider.ngrams import (
+    Frequencies,
+    count_frequencies,
+    count_in_parts,
+    inverse_norms,
+)
 from naic.metrics.ngrams import ORDERS
 from naic.text import Vocabulary
 

@@ -21,7 +21,7 @@ from naic.errors import ConfigError, MissingExtraError
 from naic.learn.cider.references import References
 
 if TYPE_CHECKING:
-    from naic.learn.cider.torch_state import Pattern
+    from naic.learn.cider.torch_rewards import Pattern
 
 _CPU = torch.device("cpu")
 Ints = npt.NDArray[np.int64]
@@ -115,13 +115,13 @@ class TorchRewards:
     def __init__(
         self, references: References, device: torch.device, mix: Mix, *, compiled: bool = False
     ) -> None:
-        from naic.learn.cider import torch_rewards, torch_state
+        from naic.learn.cider import torch_rewards
 
         judge = torch_rewards.judge
         # A shape that is new is compiled anew: code for any shape would be slower for each.
         self._judge = torch.compile(judge, dynamic=False) if compiled else judge
-        self._state = torch_state
-        self._tables = torch_state.make_tables(references, device)
+        self._kernels = torch_rewards
+        self._tables = torch_rewards.make_tables(references, device)
         self._patterns: dict[tuple[int, int], Pattern] = {}
         self._references = references
         self._device = device
@@ -150,7 +150,7 @@ class TorchRewards:
         length, choices = alternatives.shape[1:]
         pattern = self._patterns.get((length, choices))
         if pattern is None:
-            pattern = self._state.make_pattern(length, choices, self._device)
+            pattern = self._kernels.make_pattern(length, choices, self._device)
             self._patterns[length, choices] = pattern
         return self._judge(words, alternatives, image_index, self._tables, pattern, self._mix)
 

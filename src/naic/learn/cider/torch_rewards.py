@@ -10,21 +10,173 @@ Shapes: B rows, N words, k alternatives, C = 1 + N·k sentences of a row (itself
 replaced), S n-grams to look up for a row, R references, 4 orders.
 """
 
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
-from naic.learn.cider.torch_state import NO_KEY, Pattern, Tables
+from naic.errors import DataError
+from naic.learn.cider.ngrams import BITS
+from naic.learn.cider.references import References
 from naic.metrics.bleu import SMALL, TINY
+from naic.metrics.cider import SIGMA
+from naic.metrics.ngrams import ORDERS
 from naic.text import PERIOD
 
 _SMALLEST = torch.finfo(torch.float64).tiny
+NO_KEY = 2**62  # sorts behind every n-gram, and is exact as a float, which padding makes of it
+LONGEST = 127  # words of a sentence: how often it has an n-gram is counted in eight bits
+MOST_BYTES = 16e9  # of the rows of n-grams; COCO has 0.6e9
+# The n-grams that hold the word of one agent: (words before it, order less one).
+HOLDING = [(before, n) for before in range(ORDERS) for n in range(before, ORDERS)]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DeviceTables:
+    """The arrays of `References` and `Frequencies`, with a row of the same width for each image.
+
+    The rows are more than twice as big as what is in them, 0.6 GB for all of COCO, and spare the
+    kernels that would put them together.
+    """
+
+    keys: Tensor  # (I, U + 1) each image's n-grams, ascending, then NO_KEY
+    counts: Tensor  # (I, U + 1, R)
+    shares: Tensor  # (I, R, 4) what a product with a reference's vector is worth, see `_cider`
+    lengths: Tensor  # (I, R)
+    absent: Tensor  # (I, R) true where there is no such reference
+    nearness: Tensor  # CIDEr-D's Gaussian of length − offset
+    offsets: Tensor  # (I, R)
+    brevity: Tensor  # (128, L + 1) BLEU's penalty, by words of the sentence and of the reference
+    known: Tensor  # (K + 1,) the n-grams of two training images or more, ascending
+    weights: Tensor  # (K + 1,) squared
+    unseen: Tensor  # () the squared weight of all the others
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pattern:
+    """Which words make up which n-gram, and which n-grams which sentence, for one N and k.
+
+    Words are counted through a row and then through its alternatives, and the number one follows:
+    T = N + N·k + 1 of them.
+    """
+
+    one: Tensor  # (1, 1) the number one
+    words: Tensor  # (S * 5 + C * N,) of each n-gram, with a one; then of each sentence; in T
+    packing: Tensor  # (S, 5) what those of an n-gram are multiplied by; 0 beyond its end
+    sentences: Tensor  # (C * 4 * N,) the n-grams of each sentence, in S
+    numbers: Tensor  # (N,) 1 to N
+    length: Tensor  # () N
+    ends: Tensor  # (4, N) how many words a sentence needs for the n-gram to be whole
+    earlier: Tensor  # (N, N) true where the second place is not after the first
+
+
+def make_tables(references: References, device: torch.device) -> DeviceTables:
+    """Bring the tables to the device."""
+    frequencies = references.frequencies
+    _check_size(references)
+
+    def put(array: npt.NDArray[Any]) -> Tensor:
+        return torch.as_tensor(array, device=device)
+
+    amounts = np.maximum(1, references.amounts)[:, None, None]
+    numbers = np.arange(references.lengths.shape[1])
+    # The public code's length is the number of bigrams: no words and one word are alike.
+    lengths = np.maximum(1, references.lengths)
+    longest = int(lengths.max())
+    order = np.argsort(frequencies.bucket_keys)
+    weights = frequencies.squared_weights(frequencies.bucket_documents[order])
+    return DeviceTables(
+        keys=_in_rows(put(references.keys), put(references.starts), NO_KEY),
+        counts=_in_rows(put(references.counts), put(references.starts), 0),
+        shares=put(10 / (ORDERS * amounts * np.sqrt(2)) * references.inverse_norms),
+        lengths=put(references.lengths),
+        absent=put(numbers >= references.amounts[:, None]),
+        nearness=put(np.exp(-(np.arange(-longest, LONGEST + 1) ** 2) / (2 * SIGMA**2))),
+        offsets=put(lengths - longest),
+        brevity=put(_brevity(longest)),
+        known=pad(put(frequencies.bucket_keys[order]), (0, 1), value=NO_KEY),
+        weights=pad(put(weights), (0, 1)),
+        unseen=torch.tensor(frequencies.weights[0], dtype=torch.float64, device=device),
+    )
+
+
+def _check_size(references: References) -> None:
+    """One image with far more references than the others makes all rows as long as its own."""
+    row = (references.widest + 1) * (8 + references.counts.shape[1])
+    if row * len(references) > MOST_BYTES:
+        raise DataError(
+            "references",
+            f"{len(references):,} rows as long as the longest, of {references.widest:,} n-grams, "
+            f"would take {row * len(references) / 1e9:.0f} GB",
+            "Leave out some of the references of the images that have far more than the others.",
+        )
+
+
+def _brevity(longest: int) -> npt.NDArray[np.float64]:
+    """The public code's, with its two small constants."""
+    said, wanted = np.arange(LONGEST + 1.0)[:, None], np.arange(longest + 1.0)
+    ratio = (said + TINY) / (wanted + SMALL)
+    return np.exp(np.minimum(0, 1 - 1 / ratio))
+
+
+def _in_rows(values: Tensor, starts: Tensor, empty: int) -> Tensor:
+    """(G, ...) the values of all images -> (I, U + 1, ...) a row for each, filled up."""
+    sizes = starts.diff()  # (I,)
+    owners = torch.arange(len(sizes), device=values.device).repeat_interleave(sizes)  # (G,)
+    columns = torch.arange(len(values), device=values.device) - starts[owners]
+    shape = (len(sizes), int(sizes.max()) + 1, *values.shape[1:])
+    rows = torch.full(shape, empty, dtype=values.dtype, device=values.device)
+    rows[owners, columns] = values
+    return rows
+
+
+def make_pattern(length: int, choices: int, device: torch.device) -> Pattern:
+    """Everything about sentences that does not depend on the words they are made of."""
+    if length > LONGEST:
+        raise ValueError(f"sentences of {length} words; occurrences are counted up to {LONGEST}")
+    places, steps = torch.arange(length), torch.arange(ORDERS)
+    # The row itself, then agent by agent its alternatives: (C, N) words, in T.
+    agent = places.repeat_interleave(choices)  # (N * k,)
+    words = places.repeat(1 + len(agent), 1)
+    words[1:][places == agent[:, None]] = length + torch.arange(len(agent))
+
+    before, order = torch.tensor(HOLDING).T  # (10,)
+    starts = (agent[:, None] - before).flatten()  # (N * k * 10,); below 0: nothing points to it
+    sentence = (1 + torch.arange(len(agent))).repeat_interleave(len(HOLDING))
+    orders = torch.cat([steps.repeat_interleave(length), order.repeat(len(agent))])  # (S,)
+    starts = torch.cat([places.repeat(ORDERS), starts])
+    sentence = torch.cat([torch.zeros(ORDERS * length, dtype=torch.int64), sentence])
+    inside = (starts[:, None] + steps).clamp(0, length - 1)  # (S, 4)
+
+    sentences = torch.arange(ORDERS * length).repeat(len(words), 1)  # (C, 4 * N)
+    real = starts >= 0
+    cell = orders * length + starts
+    sentences[sentence[real], cell[real]] = torch.arange(len(starts))[real]
+    # Ids are packed with one added, so that no word is zero: the factors' sum, times the one.
+    factors = torch.where(steps <= orders[:, None], 1 << BITS * steps, 0)  # (S, 4)
+    ngrams = words[sentence[:, None], inside]  # (S, 4)
+    one = torch.full((len(ngrams), 1), length + len(agent))  # where the number one is, in T
+    return Pattern(
+        one=torch.ones(1, 1, dtype=torch.int64, device=device),
+        words=torch.cat([torch.cat([ngrams, one], 1).flatten(), words.flatten()]).to(device),
+        packing=torch.cat([factors, factors.sum(1, keepdim=True)], 1).to(device),
+        sentences=sentences.flatten().to(device),
+        numbers=(places + 1).to(device),
+        length=torch.tensor(length, device=device),
+        ends=(steps[:, None] + 1 + places).to(device),
+        earlier=(places[:, None] >= places).to(device),
+    )
 
 
 def judge(
     words: Tensor,
     alternatives: Tensor,
     image_index: Tensor,
-    tables: Tables,
+    tables: DeviceTables,
     pattern: Pattern,
     mix: tuple[float, float],
 ) -> tuple[Tensor, Tensor]:
@@ -52,7 +204,7 @@ def _rewards(
     keys: Tensor,
     lengths: Tensor,
     image_index: Tensor,
-    tables: Tables,
+    tables: DeviceTables,
     pattern: Pattern,
     mix: tuple[float, float],
 ) -> Tensor:
@@ -83,7 +235,7 @@ def _rewards(
     return rewards[0] if len(rewards) == 1 else rewards[0] + rewards[1]
 
 
-def _counts(keys: Tensor, image_index: Tensor, tables: Tables) -> Tensor:
+def _counts(keys: Tensor, image_index: Tensor, tables: DeviceTables) -> Tensor:
     """(B, R, S) how often each of an image's references has each n-gram."""
     listed = tables.keys[image_index]  # (B, U + 1)
     place = torch.searchsorted(listed, keys)  # (B, S)
@@ -91,14 +243,14 @@ def _counts(keys: Tensor, image_index: Tensor, tables: Tables) -> Tensor:
     return (tables.counts[image_index[:, None], place] * found[..., None]).transpose(1, 2)
 
 
-def _weights(keys: Tensor, tables: Tables) -> Tensor:
+def _weights(keys: Tensor, tables: DeviceTables) -> Tensor:
     """(B, S) squared weights: the known ones, or the largest, which all others have."""
     place = torch.searchsorted(tables.known, keys)
     return torch.where(tables.known[place] == keys, tables.weights[place], tables.unseen)
 
 
 def _cider(
-    halves: Tensor, products: Tensor, lengths: Tensor, image_index: Tensor, tables: Tables
+    halves: Tensor, products: Tensor, lengths: Tensor, image_index: Tensor, tables: DeviceTables
 ) -> Tensor:
     """(B, C) CIDEr-D: the mean over orders and references of clipped cosines, shrunk by length.
 
@@ -113,7 +265,7 @@ def _cider(
 
 
 def _bleu(
-    correct: Tensor, lengths: Tensor, image_index: Tensor, tables: Tables, pattern: Pattern
+    correct: Tensor, lengths: Tensor, image_index: Tensor, tables: DeviceTables, pattern: Pattern
 ) -> Tensor:
     """(B, C) the public code's BLEU-4 of a sentence, its two small constants included."""
     guessed = (lengths[..., None] - pattern.ends[:, 0] + 1).clamp(min=0).double()  # (B, C, 4)

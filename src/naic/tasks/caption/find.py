@@ -6,12 +6,10 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
-from naic.data.folders import printable, walk
-from naic.data.readers.entries import without_suffix
-from naic.data.readers.files import what_is
-from naic.data.records import Problem
-from naic.errors import ConfigError
+from naic.errors import ConfigError, Problem
+from naic.files import printable, walk, what_is
 from naic.images import IMAGE_SUFFIXES, UNSUPPORTED_SUFFIXES
+from naic.images.formats import without_suffix
 from naic.tasks.caption.options import STDIN
 
 _IMAGES = IMAGE_SUFFIXES | UNSUPPORTED_SUFFIXES  # the latter fail by name when opened
@@ -39,12 +37,12 @@ class Findings(NamedTuple):
     Attributes:
         images: each once.
         problems: with the paths that give none.
-        passed_over: how many files that naic cannot open were left to the image beside them.
+        skipped: how many files that naic cannot open were left to an image of the same name.
     """
 
     images: list[Found]
     problems: list[Problem]
-    passed_over: int
+    skipped: int
 
 
 class Places:
@@ -83,9 +81,9 @@ def find_images(
 ) -> Findings:
     """The images that these paths stand for, each once, and the paths that give none.
 
-    A path that is no folder and no pattern is taken at its word: what is wrong with it shows when
-    it is opened. Of several spellings of one image the first stays. `listed` gives what stands on
-    standard input, for the path `-`.
+    A path that is no folder and no pattern is an image, whatever its suffix: what is wrong with it
+    shows when it is opened. Of several spellings of one image the first stays. `listed` gives what
+    stands on standard input, for the path `-`.
     """
     found: dict[str, Found] = {}
     by_name: set[str] = set()
@@ -97,14 +95,19 @@ def find_images(
             if _is_address(own):
                 problems.append(_not_fetched(own))
                 continue
+            if _is_nothing(own):
+                why = "there is no such file or folder"
+                problems.append(Problem(printable(str(own)), why, "Check the path."))
+                continue
             folder = what_is(own) == "folder"
             for image in _images(own, folder, problems, recursive=recursive):
                 key = places.key(image.path)
                 found.setdefault(key, image)
                 if not folder and not pattern:
                     by_name.add(key)
-    over = _passed_over(found, by_name)
-    return Findings([own for key, own in found.items() if key not in over], problems, len(over))
+    skipped = _skipped(found, by_name)
+    images = [own for key, own in found.items() if key not in skipped]
+    return Findings(images, problems, len(skipped))
 
 
 def _named(
@@ -120,11 +123,11 @@ def _named(
     return _matching(path, problems) if _is_pattern(path) else [path]
 
 
-def _passed_over(found: dict[str, Found], by_name: set[str]) -> set[str]:
+def _skipped(found: dict[str, Found], by_name: set[str]) -> set[str]:
     """Files that naic cannot open, and that lie beside an image of the same name that it can.
 
     Cameras write DSC1.CR2 and DSC1.jpg of one photo: a folder of such pairs is all captioned. What
-    was named itself is not passed over in silence.
+    was named itself is not skipped in silence.
     """
     closed = {key for key in found if key not in by_name and cannot_open(key)}
     if not closed:
@@ -136,6 +139,11 @@ def _passed_over(found: dict[str, Found], by_name: set[str]) -> set[str]:
 def cannot_open(path: str) -> bool:
     """Whether the image is, by its name, one that naic does not open."""
     return os.path.splitext(path)[1].lower() in UNSUPPORTED_SUFFIXES  # noqa: PTH122
+
+
+def _is_nothing(path: Path) -> bool:
+    """Whether nothing is there, and by its name it might have been a folder."""
+    return not _is_image(path.name) and not os.path.lexists(path)
 
 
 def _is_address(path: Path) -> bool:

@@ -17,11 +17,9 @@ from io import FileIO
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from naic.data.folders import printable
-from naic.data.records import Problem
-from naic.errors import ConfigError, WriteError
-from naic.files import TEMPORARY_SUFFIX, sync_folder, writing
-from naic.tasks.caption.lock import Warn, hold_file
+from naic.errors import ConfigError, Problem, WriteError
+from naic.files import TEMPORARY_SUFFIX, printable, sync_folder, writing
+from naic.resume import Warn, digest_of, hold_file, refuse_changed
 
 _MAGIC = b'{"naic caption journal": 2, '
 _NOWHERE = -1
@@ -70,17 +68,18 @@ class Journal:
         self._lines = self._size = 0
         self._places = array("q")  # of the line of each wanted image
 
-    def read(self, plan: dict[str, Any], begin: Callable[[], Start]) -> None:
-        """Take up the journal of the run `plan`, or begin it."""
+    def read(self, request: dict[str, Any], begin: Callable[[], Start]) -> None:
+        """Take up the journal of the run that was asked for in this way, or begin it."""
         with writing(self.part), self.part.open("rb") as reader:
             header = reader.readline()
         if not header.endswith(b"\n") and _begins_alike(header):
             self.fresh = True  # new, or killed at its very first line
             self.start = begin()
-            self._begin({"plan": plan, "start": asdict(self.start)})
+            self._begin({"plan": request, "start": asdict(self.start)})
             return
         begun, self.start = self._parse(header)
-        self._refuse_other(begun, plan)
+        hint = "Give that command again, or delete the file to begin anew."
+        refuse_changed(printable(str(self.part)), begun, request, hint)
         self._size = len(header)
 
     def take_up(self, wanted: Sequence[str], batch: int) -> list[int]:
@@ -192,13 +191,6 @@ class Journal:
             why = "it is there, and is no journal of naic caption"
             raise WriteError(printable(str(self.part)), why, "Move it away.") from None
 
-    def _refuse_other(self, begun: dict[str, Any], plan: dict[str, Any]) -> None:
-        differing = [key for key, value in plan.items() if begun.get(key) != value]
-        if differing:
-            why = f"it is of a run that was begun otherwise ({', '.join(differing)})"
-            hint = "Give that command again, or delete the file to begin anew."
-            raise ConfigError(printable(str(self.part)), why, hint)
-
     def _whole_lines(self, numbers: dict[str, int]) -> list[_Line]:
         """Those before the first that a kill or a power cut left torn."""
         found: list[_Line] = []
@@ -252,7 +244,7 @@ class Journal:
 
 @contextlib.contextmanager
 def journal(
-    out: Path, plan: dict[str, Any], begin: Callable[[], Start], warn: Warn
+    out: Path, request: dict[str, Any], begin: Callable[[], Start], warn: Warn
 ) -> Iterator[Journal]:
     """The journal of the output file `out`; a second run into it is refused.
 
@@ -266,21 +258,12 @@ def journal(
     with hold_file(_part(target), printable(str(out)), warn) as file:
         made = Journal(target, file)
         try:
-            made.read(plan, begin)
+            made.read(request, begin)
             yield made
         except BaseException:  # Ctrl-C too
             if made.fresh and not made.rows and not made.problems:
                 made.discard()
             raise
-
-
-def digest_of(path: Path) -> str | None:
-    """SHA-256 of a file; None if there is none."""
-    try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except FileNotFoundError:
-        return None
 
 
 def _part(target: Path) -> Path:

@@ -7,8 +7,8 @@ from typing import Annotated, Literal, get_args
 from tyro.conf import Positional, arg
 from tyro.constructors import PrimitiveConstructorSpec
 
-from naic.data.folders import printable
 from naic.errors import ConfigError
+from naic.files import printable
 
 STDIN = "-"  # as a path: a list of names on standard input
 MOST_ALTERNATIVES = 100

@@ -7,13 +7,11 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from naic.data.folders import printable
-from naic.data.readers.entries import without_suffix
-from naic.data.readers.files import parse_json
 from naic.errors import ConfigError, DataError
+from naic.files import parse_json, printable
+from naic.images.formats import take_apart, without_suffix
 from naic.tasks.caption.find import Found
 from naic.tasks.caption.options import CaptionOptions
-from naic.tasks.evaluate.results_file import take_apart
 
 if TYPE_CHECKING:  # torch takes a second to import: not before there is work for it
     from naic.runtime.captioner import Caption

@@ -5,26 +5,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from naic.data.records import Problem
-from naic.errors import ConfigError, ImageError
+from naic.errors import ConfigError, ImageError, Problem
+from naic.progress import SILENT, Callbacks, Progress, Update
 from naic.tasks.caption.find import Found, find_images
-from naic.tasks.caption.journal import journal
 from naic.tasks.caption.options import CaptionOptions
-from naic.tasks.caption.plan import (
-    check_file,
-    check_folder,
-    plan,
-    starting,
-    without_caption,
-)
 from naic.tasks.caption.rows import Rows, refuse_same_images
-from naic.tasks.caption.sidecars import Sidecars, choose
-from naic.tasks.prepare import Progress
 
 if TYPE_CHECKING:  # torch takes a second to import: not before there is work for it
     from naic.runtime.captioner import Caption
 
-__all__ = ["Callbacks", "CaptionOptions", "Captioned", "caption"]
+__all__ = ["CaptionOptions", "Captioned", "caption"]
 
 
 class Speaker(Protocol):
@@ -37,21 +27,6 @@ class Speaker(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Callbacks:
-    """Who is told of what, while a run is on.
-
-    Attributes:
-        printed: gets the captions where they are to be printed, in pieces.
-        told: gets the problem with each image that cannot be used, as soon as it is known.
-        report: hears how far the run is.
-    """
-
-    printed: Callable[[str], None]
-    told: Callable[[Problem], None]
-    report: Callable[[Progress], None]
-
-
 @dataclass(slots=True)
 class Captioned:
     """What came of a run.
@@ -61,26 +36,32 @@ class Captioned:
         resumed: those of them that were captioned before this run went on.
         kept: images that were not captioned, since they had captions already.
         bad: images that could not be used, and paths that gave none.
-        passed_over: files that naic cannot open, with an image beside them that it can.
+        skipped: files that naic cannot open, each beside an image of the same name that it can.
     """
 
     captions: int = 0
     resumed: int = 0
     kept: int = 0
     bad: int = 0
-    passed_over: int = 0
+    skipped: int = 0
 
 
 def caption(
     options: CaptionOptions,
-    callbacks: Callbacks,
+    printed: Callable[[str], None],
+    callbacks: Callbacks = SILENT,
     *,
     listed: Callable[[], bytes] = bytes,
     load: "Callable[[CaptionOptions], Speaker] | None" = None,
 ) -> Captioned:
     """Caption the images, and print the captions or put them where the options say.
 
-    `listed` gives what stands on standard input; `load` the captioner, when it is needed.
+    Args:
+        options: which images, and where the captions go.
+        printed: gets the captions where they are to be printed, in pieces.
+        callbacks: who is told of problems and of the progress.
+        listed: gives what stands on standard input.
+        load: gives the captioner, when it is needed.
 
     Raises:
         ConfigError: there is nothing to caption, or it cannot go where it is to go.
@@ -88,7 +69,7 @@ def caption(
         WriteError: the captions cannot be written.
     """
     options.check()
-    images, problems, passed_over = find_images(
+    images, problems, skipped = find_images(
         options.paths, recursive=options.recursive, listed=listed, null=options.null
     )
     if not images:
@@ -97,17 +78,21 @@ def caption(
     if options.kind == "coco":
         refuse_same_images(images)
     if options.out is not None:
+        from naic.tasks.caption.output import check_file, check_folder
+
         check_folder(options.out) if options.kind == "txt" else check_file(options.out, images)
-    run = _Run(options, callbacks, load or _captioner, Captioned(passed_over=passed_over))
-    for problem in problems:
-        run.tell(problem)
-    if options.kind == "txt":
-        run.beside(images)
-    elif options.out is None:
-        run.print(images)
-    else:
-        run.into_file(options.out, images)
-    return run.done
+    with callbacks.progress("captions") as update:
+        done = Captioned(skipped=skipped)
+        run = _CaptionRun(options, callbacks, update, load or _captioner, done)
+        for problem in problems:
+            run.tell(problem)
+        if options.kind == "txt":
+            run.beside(images)
+        elif options.out is None:
+            run.print(images, printed)
+        else:
+            run.into_file(options.out, images)
+    return done
 
 
 def _captioner(options: CaptionOptions) -> Speaker:
@@ -119,20 +104,21 @@ def _captioner(options: CaptionOptions) -> Speaker:
 
 
 @dataclass
-class _Run:
+class _CaptionRun:
     """One run: the same loop, whatever the captions are for."""
 
     options: CaptionOptions
     callbacks: Callbacks
+    update: Update
     load: Callable[[CaptionOptions], Speaker]
     done: Captioned
 
     def tell(self, problem: Problem) -> None:
         """Count a problem and pass it on."""
         self.done.bad += 1
-        self.callbacks.told(problem)
+        self.callbacks.problem(problem)
 
-    def print(self, images: Sequence[Found]) -> None:
+    def print(self, images: Sequence[Found], printed: Callable[[str], None]) -> None:
         """Hand each caption to `printed` as soon as it is known."""
         rows = Rows(self.options)
 
@@ -145,13 +131,16 @@ class _Run:
                     yield rows.row(image.path, outcome)
 
         for piece in rows.whole(said()):
-            self.callbacks.printed(piece)
+            printed(piece)
 
     def into_file(self, out: Path, images: Sequence[Found]) -> None:
         """Make the file, or go on with it where an earlier run was cut off."""
+        from naic.tasks.caption.journal import journal
+        from naic.tasks.caption.output import request, starting, without_caption
+
         options, rows = self.options, Rows(self.options)
         with journal(
-            out, plan(options), lambda: starting(options, out, rows), self.callbacks.told
+            out, request(options), lambda: starting(options, out, rows), self.callbacks.problem
         ) as book:
             todo = without_caption(options, out, rows, book.start, images)
             left = book.take_up([image.path for image in todo], options.batch)
@@ -181,6 +170,8 @@ class _Run:
 
     def beside(self, images: Sequence[Found]) -> None:
         """Write a text file for each image."""
+        from naic.tasks.caption.sidecars import Sidecars, choose
+
         out, existing = self.options.out, self.options.existing or "skip"
         rows = Rows(self.options)
         todo, problems, self.done.kept = choose(images, out, existing)
@@ -188,7 +179,7 @@ class _Run:
             self.tell(problem)
         if not todo:
             return
-        with Sidecars(out, existing, todo, self.callbacks.told) as sidecars:
+        with Sidecars(out, existing, todo, self.callbacks.problem) as sidecars:
             for image, outcome in self._outcomes(todo):
                 if isinstance(outcome, Problem):
                     self.tell(outcome)
@@ -204,7 +195,7 @@ class _Run:
         if not images:
             return
         options, total = self.options, done + len(images)
-        self.callbacks.report(Progress(done, total, self.done.bad))
+        self.update(Progress(done, total, self.done.bad))
         spoken = self.load(options).each(
             [image.path for image in images],
             batch=options.batch,
@@ -216,4 +207,4 @@ class _Run:
                 yield image, Problem(outcome.what, outcome.why, outcome.hint)
             else:
                 yield image, outcome
-            self.callbacks.report(Progress(number, total, self.done.bad))
+            self.update(Progress(number, total, self.done.bad))

@@ -14,14 +14,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from naic.data.folders import printable
-from naic.data.readers.entries import without_suffix
-from naic.data.readers.files import what_is
-from naic.data.records import Problem
-from naic.errors import ConfigError, WriteError
-from naic.files import sync_folder, write_atomically, writing
+from naic.errors import ConfigError, Problem, WriteError
+from naic.files import printable, sync_folder, what_is, write_atomically, writing
+from naic.images.formats import without_suffix
+from naic.resume import Warn, hold_folder
 from naic.tasks.caption.find import Found, Places, cannot_open
-from naic.tasks.caption.lock import Warn, hold_folder
 from naic.tasks.caption.options import Existing
 
 SUFFIX = ".txt"

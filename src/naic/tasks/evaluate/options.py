@@ -7,10 +7,9 @@ from typing import Annotated, Literal, get_args
 
 from tyro.conf import Positional, arg
 
-from naic.data.folders import printable
-from naic.data.readers.detect import CaptionReader
-from naic.data.readers.files import what_is
+from naic.data.records import CaptionReader
 from naic.errors import ConfigError
+from naic.files import printable, what_is
 from naic.tasks.evaluate.test_evaluations import TEST, default_log, names_test
 
 Metric = Literal["Bleu", "METEOR", "ROUGE_L", "CIDEr", "SPICE"]
@@ -49,7 +48,7 @@ class EvaluateOptions:
         log: Where an evaluation on the split test is noted, a line for each scored file; by
             default docs/results/test-evaluations.jsonl if the current folder has it, else
             test-evaluations.jsonl.
-        why: Why you evaluate on the split test: a note for that log.
+        why: Why you evaluate on the split test, as a note for that log.
     """
 
     results: Annotated[Positional[Path], arg(metavar="RESULTS.json")]
@@ -102,7 +101,7 @@ class EvaluateOptions:
         """What would not be logged is not asked for."""
         for option, given in (("--log", self.log is not None), ("--why", bool(self.why))):
             if given and self.split and not names_test(self.split):
-                why = f"only looks at the split {TEST!r} are logged"
+                why = f"only evaluations on the split {TEST!r} are logged"
                 raise ConfigError(option, why, f"Leave it out, or score --split {TEST}.")
 
     def _check_numbers(self) -> None:
@@ -152,7 +151,7 @@ class EvaluateOptions:
 
 
 def check_log(log: Path | None) -> None:
-    """Refuse a log of looks that cannot be written, before minutes or hours of work."""
+    """Refuse a log that cannot be written, before minutes or hours of work."""
     _check_output("--log", log or default_log())
 
 

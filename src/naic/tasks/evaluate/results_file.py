@@ -1,25 +1,21 @@
 """Files of captions as the COCO server takes them, and whose image each caption is of."""
 
 import hashlib
-import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
-from naic.data.folders import printable
 from naic.data.readers.captions import Captioned, Captions
-from naic.data.readers.entries import is_text, kind, without_suffix
+from naic.data.readers.entries import is_text, kind
 from naic.data.readers.files import decode_json, read_bytes
 from naic.data.records import Problems
 from naic.errors import DataError
-from naic.images import IMAGE_SUFFIXES
+from naic.files import printable
+from naic.images.formats import plain_id, take_apart, without_image_suffix
 
 _SHAPE = 'Write [{"image_id": 42, "caption": "a dog on a sofa"}, ...].'
 _EXAMPLES = 5
 _LONGEST = 80  # characters of an id in a message
-# COCO's images are called COCO_val2014_000000000042.jpg or 000000000042.jpg, and image 42.
-_NUMBER = re.compile(r"(COCO_[a-z]+[0-9]{4}_)?0*([0-9]+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,44 +74,6 @@ def _result(row: object, where: str) -> Result:
     if not is_text(caption) or not is_text(str(image)):
         raise DataError(where, "its text is not valid Unicode", "Save the file as UTF-8.")
     return Result(where, str(image), caption)
-
-
-class Name(NamedTuple):
-    """An id taken apart: what two ids of one image may differ in, and what they may not."""
-
-    folders: tuple[str, ...]
-    prefix: str  # COCO's
-    plain: str
-
-    def agrees(self, other: "Name") -> bool:
-        """Whether both can be names of one image: what both tell must be the same."""
-        shared = min(len(self.folders), len(other.folders))
-        same_folders = not shared or self.folders[-shared:] == other.folders[-shared:]
-        same_prefix = not self.prefix or not other.prefix or self.prefix == other.prefix
-        return self.plain == other.plain and same_folders and same_prefix
-
-
-def take_apart(image_id: str) -> Name:
-    """The parts of an id; the suffix of an image and leading zeros are not among them."""
-    *folders, base = without_image_suffix(image_id).split("/")
-    number = _NUMBER.fullmatch(base)
-    prefix, plain = (number[1] or "", number[2]) if number else ("", base)
-    return Name(tuple(name for name in folders if name not in ("", ".")), prefix, plain)
-
-
-def without_image_suffix(image_id: str) -> str:
-    """The id without `.jpg` and the like; any other suffix may be part of it."""
-    stem = without_suffix(image_id)
-    return stem if image_id[len(stem) :].lower() in IMAGE_SUFFIXES else image_id
-
-
-def plain_id(image_id: str) -> str:
-    """What ids of one image have in common, whoever wrote them.
-
-    Folders, the suffix of an image, COCO's prefix and leading zeros are taken off, so that 42,
-    "000000000042.jpg" and "val2014/COCO_val2014_000000000042" are the same image.
-    """
-    return take_apart(image_id).plain
 
 
 class Matcher:

@@ -4,11 +4,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from naic.data.folders import printable
 from naic.data.readers.captions import Captioned, Captions, read_captions
-from naic.data.readers.detect import CaptionReader
-from naic.data.records import Problem, Problems
-from naic.errors import ConfigError, MissingExtraError, NaicError
+from naic.data.records import CaptionReader, Problems
+from naic.errors import ConfigError, MissingExtraError, NaicError, Problem
+from naic.files import printable
 from naic.metrics.bleu import bleu
 from naic.metrics.bootstrap import FEWEST_IMAGES, differences, interval, resample
 from naic.metrics.cider import DocumentFrequencies, cider

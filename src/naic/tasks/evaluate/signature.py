@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from naic import __version__
 from naic.data.readers.captions import Captioned
+from naic.images.formats import plain_id
 from naic.metrics.cider import DocumentFrequencies
-from naic.tasks.evaluate.results_file import plain_id
 
 _DIGITS = 12
 

@@ -1,7 +1,7 @@
-"""The log of looks at a test split: one line for each file of captions that was scored on it.
+"""The log of test evaluations: one line for each file of captions scored on a test split.
 
-A test split tells the truth only as long as nothing is chosen by it. The log shows how often
-somebody looked, at which captions, and what came out, whether or not the figure was to their taste.
+A test split tells the truth only as long as nothing is chosen by it. The log shows how often it was
+scored, which captions were, and what came out, whether or not somebody liked the figure.
 """
 
 import datetime
@@ -42,7 +42,7 @@ def is_test_evaluation(evaluation: "Evaluation", splits: Sequence[str]) -> bool:
 
 
 def log_test_evaluation(evaluation: "Evaluation", options: "EvaluateOptions") -> Path | None:
-    """Append a line for each file that was scored; the log's path, or None if it was no look.
+    """Append a line for each file that was scored; gives the log's path, None if there is no need.
 
     To be called before anybody sees the figures.
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from tyro.conf import Positional, arg
 
-from naic.data.readers import ReaderName
+from naic.data.records import ReaderName
 from naic.errors import ConfigError
 
 

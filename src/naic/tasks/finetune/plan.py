@@ -4,11 +4,12 @@ import hashlib
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from naic.data.readers import Reading, read
 from naic.data.readers.detect import detect
-from naic.data.records import Problem, Problems, Record
-from naic.errors import ConfigError, DataError, VocabularyError
+from naic.data.records import Problems, ReaderName, Record
+from naic.errors import ConfigError, DataError, Problem, VocabularyError
 from naic.tasks.finetune.options import FinetuneOptions
 from naic.text import MAX_IDS, Vocabulary, tokenise
 
@@ -21,7 +22,7 @@ _FEWEST_EPOCHS, _MOST_EPOCHS = 3, 20
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class FinetunePlan:
     """What would be done.
 
     Attributes:
@@ -36,7 +37,7 @@ class Plan:
         problems: rows that could not be used.
     """
 
-    reader: str
+    reader: ReaderName
     reading: Reading
     left_out: int
     own_split: bool
@@ -65,12 +66,20 @@ class Plan:
         return state.hexdigest()
 
 
-def make_plan(options: FinetuneOptions, known: Vocabulary) -> Plan:
-    """Read the captions, choose the images to hold out, and count words.
+class Captions(NamedTuple):
+    """What was read: how, the whole source, and what could not be used of it."""
+
+    reader: ReaderName
+    whole: Reading
+    problems: list[Problem]
+
+
+def read_own_captions(options: FinetuneOptions) -> Captions:
+    """Read the captions to learn from; no model is needed for that.
 
     Raises:
-        DataError: the captions cannot be read, or are of too few images.
-        ConfigError: no image is in a split to learn from.
+        DataError: they cannot be read.
+        ConfigError: they are a feature store.
     """
     reader = options.reader or detect(options.captions)
     if reader == "store":
@@ -80,12 +89,19 @@ def make_plan(options: FinetuneOptions, known: Vocabulary) -> Plan:
     whole = read(
         reader, options.captions, images=options.images, problems=problems, seed=options.seed
     )
+    share_out(whole.records, options)  # too few images, or none to learn from, is told at once
+    return Captions(reader, whole, problems.items)
+
+
+def make_plan(options: FinetuneOptions, given: Captions, known: Vocabulary) -> FinetunePlan:
+    """Choose the images to hold out, and count words."""
+    whole = given.whole
     records, own_split = share_out(whole.records, options)
     learnt = [text for r in records if r.split == TRAIN for text in r.captions]
     new_words, unknown = strange_words(learnt, known, options.new_words)
     images = sum(record.split == TRAIN for record in records)
-    return Plan(
-        reader=reader,
+    return FinetunePlan(
+        reader=given.reader,
         reading=replace(
             whole,
             records=records,
@@ -99,7 +115,7 @@ def make_plan(options: FinetuneOptions, known: Vocabulary) -> Plan:
         unknown=unknown,
         epochs=options.epochs or default_epochs(images),
         batch=min(options.batch, images),
-        problems=problems.items,
+        problems=given.problems,
     )
 
 
@@ -108,6 +124,10 @@ def share_out(records: Sequence[Record], options: FinetuneOptions) -> tuple[list
 
     Where it did not, the images to hold out are those with the smallest digests: the same
     whenever the command is given again, and hardly other ones when a few images are added.
+
+    Raises:
+        DataError: they are too few.
+        ConfigError: no image is in a split to learn from.
     """
     usable = [r for r in records if r.captions and r.split in (*_LEARNT_FROM, *_HELD_OUT)]
     if not usable and any(record.captions for record in records):
@@ -119,7 +139,7 @@ def share_out(records: Sequence[Record], options: FinetuneOptions) -> tuple[list
     chosen = {record.id for record in usable if record.split in _HELD_OUT}
     own_split = bool(chosen)
     if not own_split:
-        in_order = sorted(usable, key=lambda record: _lot(record.id, options.seed))
+        in_order = sorted(usable, key=lambda record: _rank(record.id, options.seed))
         chosen = {record.id for record in in_order[: how_many_held_out(len(usable))]}
     if len(chosen) == len(usable):
         why = "all of its images are held out for validation"
@@ -151,5 +171,5 @@ def strange_words(
     return tuple(learnt), tuple(word for _, word in strange if word not in {*learnt})
 
 
-def _lot(id_: str, seed: int) -> bytes:
+def _rank(id_: str, seed: int) -> bytes:
     return hashlib.sha256(f"{seed}/{id_}".encode()).digest()

@@ -14,17 +14,17 @@ import importlib.util
 import json
 import shutil
 import time
-from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from naic.config import structure
-from naic.data.records import Problem
-from naic.errors import ConfigError, MissingExtraError, StoreError
-from naic.files import locked, sweep, write_atomically, writing
+from naic.errors import ConfigError, MissingExtraError, Problem, StoreError
+from naic.files import sweep, write_atomically, writing
+from naic.progress import SILENT, Callbacks
+from naic.resume import claim, keep_request
 from naic.tasks.finetune.options import FinetuneOptions
-from naic.tasks.finetune.plan import TRAIN, Plan, make_plan
+from naic.tasks.finetune.plan import TRAIN, FinetunePlan, make_plan, read_own_captions
 from naic.tasks.finetune.steps import (
     BEST,
     LAST,
@@ -36,13 +36,11 @@ from naic.tasks.finetune.steps import (
     write_last,
     write_start,
 )
-from naic.tasks.prepare import Progress
+from naic.tasks.prepare import free_bytes
 
 if TYPE_CHECKING:  # torch takes a second to import: not before there is work for it
     from naic.models.folder import LoadedModel
     from naic.train.validate import Validation
-
-__all__ = ["Example", "FinetuneOptions", "Finetuned", "Outlook", "Score", "finetune", "look_ahead"]
 
 REQUEST, REPORT = "finetune.json", "report.json"
 _NEEDED = ("accelerate", "numba", "tensorboard")
@@ -52,7 +50,7 @@ _COPIES = 14
 
 
 @dataclass(frozen=True, slots=True)
-class Score:
+class HeldOutScore:
     """How good captions of the held-out images are, as shares of 1."""
 
     cider: float
@@ -60,7 +58,7 @@ class Score:
 
 
 @dataclass(frozen=True, slots=True)
-class Example:
+class BeforeAfter:
     """What was said of an image that was held out."""
 
     id: str
@@ -72,8 +70,8 @@ class Example:
 class Finetuned:
     """What came of it; report.json holds the same."""
 
-    before: Score
-    after: Score
+    before: HeldOutScore
+    after: HeldOutScore
     learnt_from: int
     held_out: int
     epochs: int
@@ -81,14 +79,14 @@ class Finetuned:
     unknown: tuple[str, ...]
     seconds: float
     problems: tuple[Problem, ...]
-    examples: tuple[Example, ...]
+    examples: tuple[BeforeAfter, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Outlook:
+class FinetuneDryRun:
     """What would be done, and what it takes."""
 
-    plan: Plan
+    plan: FinetunePlan
     model: Path
     steps: int  # of both stages
     gigabytes: float
@@ -96,10 +94,7 @@ class Outlook:
 
 
 def finetune(
-    options: FinetuneOptions,
-    report: Callable[[Progress], None],
-    say: Callable[[str], None],
-    command: str = "",
+    options: FinetuneOptions, callbacks: Callbacks = SILENT, command: str = ""
 ) -> Finetuned:
     """Tune the model, or go on where an earlier run of the same command was cut off.
 
@@ -112,13 +107,11 @@ def finetune(
     """
     started = time.perf_counter()
     folder, loaded, plan = _find(options)
-    with writing(options.out):
-        options.out.mkdir(parents=True, exist_ok=True)
-    with locked(options.out):
-        _take_folder(options, _request(options, folder, plan))
+    with claim(options.out):
+        keep_request(options.out / REQUEST, _request(options, folder, plan), "fine-tuning")
         if not (options.out / REPORT).exists():
             _check_space(options.out, loaded)
-            done = _tune(options, loaded, plan, report, say, command)
+            done = _tune(options, loaded, plan, callbacks, command)
             finished = replace(done, seconds=time.perf_counter() - started)
             text = json.dumps(asdict(finished), indent=1)
             write_atomically(options.out / REPORT, f"{text}\n".encode())
@@ -127,15 +120,15 @@ def finetune(
         return _read_report(options.out / REPORT)
 
 
-def look_ahead(options: FinetuneOptions) -> Outlook:
+def dry_run(options: FinetuneOptions) -> FinetuneDryRun:
     """The same questions as `finetune` asks, and their answers; nothing is written."""
     folder, loaded, plan = _find(options)
     steps = 2 * max(1, round(plan.epochs * plan.learnt_from / plan.batch))
-    needed, free = _bytes_needed(loaded), _free(options.out)
-    return Outlook(plan, folder, steps, needed / 1e9, free / 1e9)
+    needed, free = _bytes_needed(loaded), free_bytes(options.out)
+    return FinetuneDryRun(plan, folder, steps, needed / 1e9, free / 1e9)
 
 
-def _find(options: FinetuneOptions) -> "tuple[Path, LoadedModel, Plan]":
+def _find(options: FinetuneOptions) -> "tuple[Path, LoadedModel, FinetunePlan]":
     """The model and the plan; whatever is wrong with either is said before any work."""
     options.check()
     for package in _NEEDED:
@@ -147,20 +140,20 @@ def _find(options: FinetuneOptions) -> "tuple[Path, LoadedModel, Plan]":
     from naic.runtime.captioner import shipped_model
 
     choose_device(options.device)  # here, where one that is not there costs nothing yet
+    given = read_own_captions(options)  # before the model, which takes seconds to load
     folder = shipped_model() if options.model is None else options.model
     loaded = load_model(folder)
     if loaded.settings.captioner != "parallel":
         why = f"it is a {loaded.settings.captioner} captioner, and CMAL is for parallel ones"
         raise ConfigError(str(folder), why, "Train it with `naic train`: docs/train.md.")
-    return folder, loaded, make_plan(options, loaded.vocabulary)
+    return folder, loaded, make_plan(options, given, loaded.vocabulary)
 
 
 def _tune(
     options: FinetuneOptions,
     loaded: "LoadedModel",
-    plan: Plan,
-    report: Callable[[Progress], None],
-    say: Callable[[str], None],
+    plan: FinetunePlan,
+    callbacks: Callbacks,
     command: str,
 ) -> Finetuned:
     from naic.models.folder import load_model
@@ -173,12 +166,14 @@ def _tune(
         sweep(options.out)
     if not (work / "start").exists():
         write_start(work / "start", loaded, plan.new_words)
-    store, problems = make_features(options, loaded, plan, report)
-    say("before: what the model says of the images that are held out")
+    store, problems = make_features(options, loaded, plan, callbacks)
+    callbacks.say("before: what the model says of the images that are held out")
     before = validate_held_out(loaded, store, options.device)
     xe, cmal = make_stages(options, plan, work)
     for stage in (xe, cmal):
-        say(f"{stage.out.name}: {stage.run.epochs:g} epochs of {plan.learnt_from:,} images")
+        callbacks.say(
+            f"{stage.out.name}: {stage.run.epochs:g} epochs of {plan.learnt_from:,} images"
+        )
         train(stage, resume=True, command=command)
         if stage is xe and not (work / LAST).exists():
             write_last(xe.out, work / LAST)
@@ -197,16 +192,16 @@ def _tune(
         seconds=0.0,
         problems=(*plan.problems, *problems),
         examples=tuple(
-            Example(id_, before.captions[id_], text) for id_, text in after.captions.items()
+            BeforeAfter(id_, before.captions[id_], text) for id_, text in after.captions.items()
         ),
     )
 
 
-def _score(found: "Validation") -> Score:
-    return Score(found.cider, found.bad_endings)
+def _score(found: "Validation") -> HeldOutScore:
+    return HeldOutScore(found.cider, found.bad_endings)
 
 
-def _request(options: FinetuneOptions, folder: Path, plan: Plan) -> dict[str, Any]:
+def _request(options: FinetuneOptions, folder: Path, plan: FinetunePlan) -> dict[str, Any]:
     """What makes two runs the same one."""
     state = hashlib.sha256()
     for name in ("model.safetensors", "vocab.json", "config.toml"):
@@ -220,26 +215,6 @@ def _request(options: FinetuneOptions, folder: Path, plan: Plan) -> dict[str, An
         "new_words": options.new_words,
         "seed": options.seed,
     }
-
-
-def _take_folder(options: FinetuneOptions, request: dict[str, Any]) -> None:
-    """Refuse a folder of something else, or of a run with another request."""
-    path = options.out / REQUEST
-    if not path.exists():
-        strangers = sorted(p.name for p in options.out.iterdir() if not p.name.startswith(REQUEST))
-        if strangers:
-            why = f"the folder is not empty ({', '.join(strangers[:3])})"
-            raise ConfigError(str(options.out), why, "Choose another --out.")
-        write_atomically(path, f"{json.dumps(request, indent=1)}\n".encode())
-        return
-    try:
-        before = json.loads(path.read_bytes())
-    except ValueError as error:
-        raise StoreError(str(path), "is no JSON any more", "Choose another --out.") from error
-    for name, value in request.items():
-        if before.get(name) != value:
-            why = f"a run with other {name} is in this folder"
-            raise ConfigError(str(options.out), why, "Ask for the same again, or another --out.")
 
 
 def _read_report(path: Path) -> Finetuned:
@@ -256,15 +231,8 @@ def _bytes_needed(loaded: "LoadedModel") -> int:
     return _COPIES * size
 
 
-def _free(folder: Path) -> int:
-    folder = folder.absolute()
-    while not folder.exists():
-        folder = folder.parent
-    return shutil.disk_usage(folder).free
-
-
 def _check_space(folder: Path, loaded: "LoadedModel") -> None:
-    needed, free = _bytes_needed(loaded), _free(folder)
+    needed, free = _bytes_needed(loaded), free_bytes(folder)
     if needed > free:
         why = f"needs {needed / 1e9:.1f} GB while it works, and {free / 1e9:.1f} GB are free"
         raise StoreError(str(folder), why, "Free some space, or choose an --out on another disk.")

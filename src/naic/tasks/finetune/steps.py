@@ -2,18 +2,18 @@
 
 import math
 import shutil
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from naic.data.features import FeatureStore
-from naic.data.records import Problem
-from naic.errors import BackboneError, DataError
+from naic.errors import BackboneError, DataError, Problem
 from naic.files import whole_folder
+from naic.progress import Callbacks
 from naic.tasks.finetune.options import FinetuneOptions
-from naic.tasks.finetune.plan import HELD_OUT, TRAIN, Plan
-from naic.tasks.prepare import PrepareOptions, Progress, prepare
+from naic.tasks.finetune.plan import HELD_OUT, TRAIN, FinetunePlan
+from naic.tasks.options import PrepareOptions
+from naic.tasks.prepare import prepare
 
 if TYPE_CHECKING:  # torch takes a second to import: not before there is work for it
     from torch import Tensor
@@ -26,7 +26,7 @@ WORK, BEST, LAST = "work", "best", "xe-last"
 _BITS, _BACKBONE_BITS = 8, 12  # of a weight: nothing is lost that a caption would show
 _CMAL_RATE = 2.0  # of that of cross-entropy: slower, it does not mend what that has done
 _SAVES = 4  # checkpoints of a stage: each is three times the model
-_LOOKS = 5  # validations of a stage: the best weights of these are kept
+_VALIDATIONS = 5  # of a stage: the best weights of these are kept
 
 
 def write_start(folder: Path, loaded: "LoadedModel", new_words: tuple[str, ...]) -> None:
@@ -63,14 +63,14 @@ def grow(weights: "dict[str, Tensor]", words: int) -> "dict[str, Tensor]":
 def make_features(
     options: FinetuneOptions,
     loaded: "LoadedModel",
-    plan: Plan,
-    report: Callable[[Progress], None],
+    plan: FinetunePlan,
+    callbacks: Callbacks,
 ) -> tuple[FeatureStore, list[Problem]]:
     """Features of all images by the model's own backbone, or by the one that it learnt from."""
     settings = loaded.settings
     work = options.out / WORK
     asked = PrepareOptions(
-        plan.reader,  # type: ignore[arg-type]  # one of the readers, as `detect` gave it
+        plan.reader,
         options.captions,
         out=work / "features",
         backbone=settings.model.backbone or settings.backbone,
@@ -78,7 +78,7 @@ def make_features(
         pixels=settings.pixels,
         device=options.device,
     )
-    done = prepare(asked, report, plan.reading)
+    done = prepare(asked, callbacks, plan.reading)
     if settings.digest and done.store.index["weights"] != settings.digest:
         why = f"it learnt from {settings.backbone} with other weights than those installed"
         hint = (
@@ -92,7 +92,9 @@ def make_features(
     return done.store, done.errors
 
 
-def make_stages(options: FinetuneOptions, plan: Plan, work: Path) -> "tuple[Settings, Settings]":
+def make_stages(
+    options: FinetuneOptions, plan: FinetunePlan, work: Path
+) -> "tuple[Settings, Settings]":
     """Cross-entropy from the start, then CMAL from the end of it."""
     from naic.learn.schedules import Schedule
     from naic.train.settings import (
@@ -123,7 +125,7 @@ def make_stages(options: FinetuneOptions, plan: Plan, work: Path) -> "tuple[Sett
             epochs=plan.epochs,
             batch=plan.batch,
             log_every=10,
-            validate_every=max(1.0, plan.epochs / _LOOKS),
+            validate_every=max(1.0, plan.epochs / _VALIDATIONS),
             save_every=max(1.0, plan.epochs / _SAVES),
         ),
         engine=EngineSettings(device=options.device),
@@ -159,7 +161,8 @@ def write_last(run: Path, folder: Path) -> None:
 
 def write_best(folder: Path, loaded: "LoadedModel", work: Path) -> None:
     """The tuned model with the backbone that it began with, or as the last stage left it."""
-    from naic.tasks.pack import PackOptions, pack_model
+    from naic.tasks.options import PackOptions
+    from naic.tasks.pack import pack_model
 
     tuned = work / "cmal" / BEST
     if loaded.settings.model.backbone:

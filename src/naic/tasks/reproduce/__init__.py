@@ -3,17 +3,15 @@
 from naic.tasks.reproduce.options import TABLES, ReproduceOptions
 from naic.tasks.reproduce.preset import find_preset, read_preset
 from naic.tasks.reproduce.report import Reproduced
-from naic.tasks.reproduce.run import Outlook, outlook, reproduce
-from naic.tasks.reproduce.stage_runner import Listener
+from naic.tasks.reproduce.run import StageState, dry_run, reproduce
 
 __all__ = [
     "TABLES",
-    "Listener",
-    "Outlook",
     "ReproduceOptions",
     "Reproduced",
+    "StageState",
+    "dry_run",
     "find_preset",
-    "outlook",
     "read_preset",
     "reproduce",
 ]

@@ -14,9 +14,11 @@ from pathlib import Path
 from naic.data.features import StoredRecord
 from naic.data.shapes import draw, make_scene
 from naic.files import remove_temporaries, write_atomically
-from naic.tasks.evaluate.results_file import plain_id
+from naic.images.formats import plain_id
 
 KEPT = "captions.json"
+HUMAN = "human"
+_HUMAN_BEFORE = "people"  # what it was called in captions.json before
 _SCENE = re.compile(r"shapes-(\d+)-(\d+)")  # the name that a drawn image has in a store
 HTML = """<!doctype html>
 <meta charset="utf-8">
@@ -38,7 +40,7 @@ NOTE = "A word that repeats the one before it is marked. Images of the split %s,
 
 @dataclass(frozen=True)
 class Example:
-    """An image with what people and the systems say of it.
+    """An image with its human caption and those of the systems.
 
     Attributes:
         image: path of the image from the page, or empty.
@@ -56,7 +58,7 @@ def gather(
     """Examples evenly spaced over the images; drawn scenes are put beside the page as PNG.
 
     Args:
-        records: the images that the results are about, with what people said of them.
+        records: the images that the results are about, with their human captions.
         results: by system, its captions in COCO's results format.
         count: how many examples.
         out: the folder of the page.
@@ -65,7 +67,7 @@ def gather(
     examples = []
     for i in range(min(count, len(records))):
         record = records[i * len(records) // count]
-        captions = {"people": record.captions[0]}
+        captions = {HUMAN: record.captions[0]}
         plain = plain_id(record.id)  # a dataset may spell it otherwise than the store did
         captions |= {name: own.get(record.id, own.get(plain, "")) for name, own in said.items()}
         examples.append(Example(record.id, _image(record, out), captions))
@@ -91,7 +93,12 @@ def write_pages(out: Path, examples: Sequence[Example], split: str) -> None:
 
 def read_examples(out: Path) -> list[Example]:
     """What `write_pages` kept."""
-    return [Example(**row) for row in json.loads((out / KEPT).read_bytes())]
+    rows = json.loads((out / KEPT).read_bytes())
+    return [Example(row["id"], row["image"], _renamed(row["captions"])) for row in rows]
+
+
+def _renamed(captions: dict[str, str]) -> dict[str, str]:
+    return {HUMAN if who == _HUMAN_BEFORE else who: text for who, text in captions.items()}
 
 
 def mark(caption: str, before: str, after: str) -> str:

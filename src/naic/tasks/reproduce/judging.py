@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 
 from naic.data.features import StoredRecord
-from naic.data.readers.detect import CaptionReader
+from naic.data.records import CaptionReader
 from naic.errors import MissingExtraError
 from naic.metrics.bootstrap import FEWEST_IMAGES, interval, resample
 from naic.metrics.java import find_java
 from naic.metrics.spice import program as spice_program
-from naic.tasks.evaluate.options import NAMES, Metric, check_log
-from naic.tasks.evaluate.run import EvaluateOptions, Evaluation, evaluate
+from naic.tasks.evaluate.options import NAMES, EvaluateOptions, Metric, check_log
+from naic.tasks.evaluate.run import Evaluation, evaluate
 from naic.tasks.evaluate.signature import signature_line
 from naic.tasks.evaluate.test_evaluations import log_test_evaluation, names_test
 
@@ -33,7 +33,7 @@ class Scored:
         values: metrics as fractions, None where one could not be had; repeats, bad endings, facts.
         resampled: by metric, its value on each resampled set of images; the same sets for all.
         signature: what the figures depend on, in a line.
-        human: how people's captions of the same images are written.
+        human: how the human captions of the same images are written.
     """
 
     captions: Path
@@ -44,16 +44,16 @@ class Scored:
 
 
 @dataclass(frozen=True)
-class People:
-    """What people said of the images that the tables are about.
+class HumanReferences:
+    """The human captions of the images that the tables are about.
 
     Attributes:
         source: where it is, as `naic evaluate` takes it.
         reader: how to read it; None finds out.
         split: the split of the tables.
         records: the images of that split.
-        drawn: they are scenes of `shapes`: new ones can be had at will, so a look at them uses
-            nothing up, and is not logged.
+        drawn: they are scenes of `shapes`: new ones can be had at will, so an evaluation on them
+            uses nothing up, and is not logged.
     """
 
     source: str
@@ -63,31 +63,31 @@ class People:
     drawn: bool
 
     @property
-    def looked_at(self) -> bool:
-        """Whether a score of theirs is a look at a test split, which is logged."""
+    def is_logged(self) -> bool:
+        """Whether a score on them is a test evaluation, which is logged."""
         return names_test([self.split]) and not self.drawn
 
 
 class Judge:
-    """Scores files of captions against what people said of the same images."""
+    """Scores files of captions against the human captions of the same images."""
 
     def __init__(
         self,
-        people: People,
+        references: HumanReferences,
         say: Callable[[str], None],
         *,
         fast: bool,
         spice: bool,
         log: Path | None,
     ) -> None:
-        """`log` is that of the looks at a test split; None is the usual one."""
-        self._people = people
+        """`log` is where test evaluations are noted; None is the usual file."""
+        self._references = references
         self._say = say
         self._said: set[str] = set()
         self._fast = fast
         self._spice = spice
         self._log = log
-        if people.looked_at:
+        if references.is_logged:
             check_log(log)
 
     @property
@@ -96,21 +96,21 @@ class Judge:
         return {"fast": self._fast, "spice": self._spice}
 
     def judge(self, captions: Path, facts: float | None, why: str) -> dict[str, Any]:
-        """All that is kept of a file; `facts` is passed on, `why` is for the log of looks."""
-        people = self._people
+        """All that is kept of a file; `facts` is passed on, `why` is for the log."""
+        references = self._references
         options = EvaluateOptions(
             captions,
-            people.source,
-            split=(people.split,),
-            reader=people.reader,
+            references.source,
+            split=(references.split,),
+            reader=references.reader,
             metrics=() if self._spice or self._fast else WITHOUT_SPICE,
             fast=self._fast,
             bootstrap=0,
         )
-        if people.looked_at:
+        if references.is_logged:
             options = replace(options, log=self._log, why=why)
         evaluation = self._without_what_is_missing(options)
-        if people.looked_at:
+        if references.is_logged:
             log_test_evaluation(evaluation, options)
         for name, reason in (*evaluation.missing.items(), *evaluation.failed.items()):
             self._tell(name, reason)

@@ -39,7 +39,7 @@ class ReproduceOptions:
             missing are added where Java is there now.
         references: With --only-tables: the human captions, for a DIR that came from another
             machine without its features and weights. Its captions are scored as they are.
-        log: Where looks at a split called test are noted, as `naic evaluate` does.
+        log: Where evaluations on a split called test are noted, as `naic evaluate` does.
     """
 
     preset: Annotated[str, arg(metavar="NAME")]

@@ -7,14 +7,15 @@ after the other. Only the main process writes run.json.
 import contextlib
 import multiprocessing
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import Any
 
 from naic.errors import TrainingError
-from naic.tasks.reproduce.stage_runner import Listener, StageRunner, Update
+from naic.progress import SILENT, Callbacks
+from naic.tasks.reproduce.stage_runner import StageRunner
 
 Entry = tuple[str, int]  # a stage, and the number of its seed
 
@@ -23,7 +24,7 @@ def make_together(
     runner: StageRunner,
     stages: list[Entry],
     jobs: int,
-    listener: Listener,
+    callbacks: Callbacks,
     made: Callable[[str], None],
 ) -> None:
     """Make the stages, `jobs` at a time, each as soon as what it needs is there.
@@ -34,7 +35,7 @@ def make_together(
         runner: makes them.
         stages: in an order in which each comes after what it needs.
         jobs: how many at once.
-        listener: hears of each stage that begins or ends.
+        callbacks: are told of each stage that begins or ends.
         made: called with the name of each stage that is done.
     """
     waiting, running = list(stages), dict[Future[dict[str, Any]], Entry]()
@@ -47,14 +48,14 @@ def make_together(
             for entry in _ready(runner, waiting, list(running.values()))[: jobs - len(running)]:
                 waiting.remove(entry)
                 place = len(stages) - len(waiting)
-                listener.say(f"[{place}/{len(stages)}] {runner.name(*entry)}")
+                callbacks.say(f"[{place}/{len(stages)}] {runner.name(*entry)}")
                 runner.announce(*entry)
                 running[pool.submit(_make_one, runner, *entry, threads)] = entry
             done, _ = wait(running, return_when=FIRST_COMPLETED)
             for future in done:
                 name = runner.name(*running[future])
-                runner.journal.note(name, **_result(future, name))
-                listener.say(f"{name}: done")
+                runner.run_file.note(name, **_result(future, name))
+                callbacks.say(f"{name}: done")
                 made(running.pop(future)[0])
 
 
@@ -93,20 +94,11 @@ def _make_one(runner: StageRunner, stage: str, number: int, threads: int) -> dic
     import torch
 
     torch.set_num_threads(threads)
-    runner.journal.only_in_memory = True
+    runner.run_file.only_in_memory = True
     with (
         Path(os.devnull).open("w") as nowhere,
         contextlib.redirect_stdout(nowhere),
         contextlib.redirect_stderr(nowhere),
     ):
-        runner.make(stage, number, Listener(_silent, _unseen))
-    return runner.journal.stage(runner.name(stage, number))
-
-
-def _silent(_: str) -> None:
-    pass
-
-
-@contextlib.contextmanager
-def _unseen(_: str) -> Iterator[Update]:
-    yield lambda done, total, bad: None
+        runner.make(stage, number, SILENT)
+    return runner.run_file.stage(runner.name(stage, number))

@@ -51,7 +51,7 @@ class Train:
 
     Attributes:
         start: the stage whose best model to begin with; None: from scratch.
-        pseudo: pseudo-caption stores to learn instead of the captions of people.
+        pseudo: pseudo-caption stores to learn instead of the human captions.
         unlabelled: the stage of further images that these stores caption.
         fill: put over xe.fill.
         baseline: put over cmal.baseline.
@@ -77,7 +77,7 @@ Job = Prepare | Distil | Share | Train
 
 
 @dataclass(frozen=True)
-class Row:
+class PlannedRow:
     """A row of a table: what it is called, and whose captions it scores."""
 
     system: str
@@ -85,7 +85,7 @@ class Row:
     beam: int = 1
 
 
-class Plan:
+class StagePlan:
     """All stages that a preset knows, and the rows of its tables.
 
     Attributes:
@@ -110,7 +110,7 @@ class Plan:
             for share in settings.shares:
                 self.jobs |= self._with_unlabelled(share)
 
-    def rows(self, table: str) -> list[Row]:
+    def rows(self, table: str) -> list[PlannedRow]:
         """The rows of a table, in order."""
         match table:
             case "ladder":
@@ -118,12 +118,14 @@ class Plan:
             case "baselines":
                 return self._baselines()
             case "topk":
-                return [Row(f"k = {k}", self._cmal(topk=k)) for k in self._settings.topk]
+                return [PlannedRow(f"k = {k}", self._cmal(topk=k)) for k in self._settings.topk]
             case "unlabelled":
                 return self._shares()
             case _:
                 return [
-                    Row(f"fill {'on' if fill else 'off'}, {stage}", self._filled(fill, stage))
+                    PlannedRow(
+                        f"fill {'on' if fill else 'off'}, {stage}", self._filled(fill, stage)
+                    )
                     for fill in (False, True)
                     for stage in ("XE", "CMAL")
                 ]
@@ -206,46 +208,51 @@ class Plan:
         jobs[f"naic-cmal-unlabelled{end}"] = Train("cmal", start=f"naic-kd-unlabelled{end}")
         return jobs
 
-    def _ladder(self) -> list[Row]:
+    def _ladder(self) -> list[PlannedRow]:
         rows = [
             *self._before_scst(),
-            Row("AIC beam 1", self.teacher),
-            Row("AIC beam 3", self.teacher, 3),
-            Row("NAIC-base", "naic-base"),
-            Row("+weight-init", "naic-init"),
-            Row("+KD", "naic-kd"),
-            Row("+CMAL", "naic-cmal"),
+            PlannedRow("AIC beam 1", self.teacher),
+            PlannedRow("AIC beam 3", self.teacher, 3),
+            PlannedRow("NAIC-base", "naic-base"),
+            PlannedRow("+weight-init", "naic-init"),
+            PlannedRow("+KD", "naic-kd"),
+            PlannedRow("+CMAL", "naic-cmal"),
         ]
         if self.unlabelled:
-            rows.append(Row("+unlabelled", f"naic-cmal-unlabelled{_end(max(self._all_shares()))}"))
+            rows.append(
+                PlannedRow("+unlabelled", f"naic-cmal-unlabelled{_end(max(self._all_shares()))}")
+            )
         return [row for row in rows if row.system in self._settings.systems]
 
-    def _before_scst(self) -> list[Row]:
+    def _before_scst(self) -> list[PlannedRow]:
         """The teacher after XE alone, where that is not the teacher itself."""
         if not self._settings.scst:
             return []
-        return [Row("AIC XE beam 1", "teacher-xe"), Row("AIC XE beam 3", "teacher-xe", 3)]
+        return [
+            PlannedRow("AIC XE beam 1", "teacher-xe"),
+            PlannedRow("AIC XE beam 3", "teacher-xe", 3),
+        ]
 
-    def _baselines(self) -> list[Row]:
+    def _baselines(self) -> list[PlannedRow]:
         rows = []
         for what, end in (("scratch", "-scratch"), ("weight-init", "")):
-            rows.append(Row(f"{what}, XE", f"naic-kd{end}"))
+            rows.append(PlannedRow(f"{what}, XE", f"naic-kd{end}"))
             rows += [
-                Row(f"{what}, {name}", self._cmal(end, baseline=name))
+                PlannedRow(f"{what}, {name}", self._cmal(end, baseline=name))
                 for name in self._settings.baselines
             ]
         return rows
 
-    def _shares(self) -> list[Row]:
+    def _shares(self) -> list[PlannedRow]:
         if not self.unlabelled:
             why = "there are no unlabelled images"
             hint = "Give --unlabelled STORE, or a preset whose unlabelled.toml names a source."
             raise ConfigError("--tables unlabelled", why, hint)
-        rows = [Row("0 %, XE", "naic-kd"), Row("0 %, CMAL", "naic-cmal")]
+        rows = [PlannedRow("0 %, XE", "naic-kd"), PlannedRow("0 %, CMAL", "naic-cmal")]
         for share in self._all_shares():
             rows += [
-                Row(f"{100 * share:g} %, XE", f"naic-kd-unlabelled{_end(share)}"),
-                Row(f"{100 * share:g} %, CMAL", f"naic-cmal-unlabelled{_end(share)}"),
+                PlannedRow(f"{100 * share:g} %, XE", f"naic-kd-unlabelled{_end(share)}"),
+                PlannedRow(f"{100 * share:g} %, CMAL", f"naic-cmal-unlabelled{_end(share)}"),
             ]
         return rows
 

@@ -7,7 +7,7 @@ from typing import Any
 import naic
 from naic.config import read_toml, structure
 from naic.errors import ConfigError
-from naic.tasks.distil_options import WIDEST_BEAM
+from naic.tasks.options import WIDEST_BEAM
 
 FOLDERS = {"tiny": "shapes", "coco": "coco", "paper": "paper"}  # name -> folder in configs/
 PRESET = "preset.toml"

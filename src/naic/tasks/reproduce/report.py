@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from naic.errors import ConfigError
+from naic.progress import Callbacks
 from naic.tasks.reproduce import figures, gallery, tables
 from naic.tasks.reproduce.latency import measure_latency
 from naic.tasks.reproduce.options import TABLES, ReproduceOptions
-from naic.tasks.reproduce.plan import Row
+from naic.tasks.reproduce.plan import PlannedRow
 from naic.tasks.reproduce.scoring import ReturnedScorer, Scorer, places
 from naic.tasks.reproduce.server import write_server_files
-from naic.tasks.reproduce.stage_runner import Listener, StageRunner
+from naic.tasks.reproduce.stage_runner import StageRunner
 
 SHOWN = {  # what the page of captions shows, as in the paper's last figure
     "AIC beam 3": "teacher",
@@ -38,19 +39,19 @@ class Reproduced:
     left_out: list[str]
 
 
-class Report:
+class TableMaker:
     """Scores, times and draws what the stages made."""
 
     def __init__(
         self,
         runner: StageRunner,
         options: ReproduceOptions,
-        listener: Listener,
+        callbacks: Callbacks,
         scorer: Scorer | ReturnedScorer,
     ) -> None:
         self._runner = runner
         self._options = options
-        self._listener = listener
+        self._listener = callbacks
         self._plan = runner.plan
         self._scorer = scorer
         self._left_out: list[str] = []
@@ -78,30 +79,30 @@ class Report:
             self._serve(made["ladder"])
         return Reproduced(made, self._examples(), self._left_out)
 
-    def _seeds(self, row: Row) -> range:
+    def _seeds(self, row: PlannedRow) -> range:
         return range(1 if self._plan.is_shared(row.stage) else self._options.seeds)
 
-    def _is_there(self, table: str, row: Row) -> bool:
+    def _is_there(self, table: str, row: PlannedRow) -> bool:
         there = all(self._scorer.is_there(row.stage, n, row.beam) for n in self._seeds(row))
         if not there:
             self._left_out.append(f"{TABLES[table]}: {row.system}")
         return there
 
-    def _row(self, table: str, row: Row) -> tables.TableRow:
+    def _row(self, table: str, row: PlannedRow) -> tables.TableRow:
         seeds = self._seeds(row)
         scored = [self._scorer.score(row.stage, number, row.beam) for number in seeds]
         made = tables.make_row(row.system, scored, table)
         made["stage"] = row.stage
-        # The best weights are the start model's if a run only got worse: its last look shows it.
-        looks = [figures.validations(self._runner.folder(row.stage, n)) for n in seeds]
-        last = [own[-1][1] / 100 for own in looks if own]
+        # The best weights are the start model's if a run only got worse: its end shows it.
+        curves = [figures.validations(self._runner.folder(row.stage, n)) for n in seeds]
+        last = [curve[-1][1] / 100 for curve in curves if curve]
         made["last_validation_cider"] = statistics.fmean(last) if last else None
-        self._runner.journal.content["people"] = scored[0].human
+        self._runner.run_file.content["people"] = scored[0].human
         return made
 
     def _latency(self) -> dict[str, float]:
         """The teacher's ways and one student, in turns; kept with the models they are of."""
-        kept = self._runner.journal.content.get("latency", {})
+        kept = self._runner.run_file.content.get("latency", {})
         if isinstance(self._scorer, ReturnedScorer):  # measured where the models are, or not at all
             return dict(kept.get("milliseconds", {}))
         rows = [row for row in self._plan.rows("ladder") if self._is_done(row)]
@@ -121,35 +122,35 @@ class Report:
                 models, self._scorer.store, self._scorer.rows, self._options.device
             )
             kept["models"] = key
-            self._runner.journal.content["latency"] = kept
-            self._runner.journal.save()
+            self._runner.run_file.content["latency"] = kept
+            self._runner.run_file.save()
         return dict(kept["milliseconds"])
 
-    def _is_done(self, row: Row) -> bool:
+    def _is_done(self, row: PlannedRow) -> bool:
         return self._scorer.is_there(row.stage, 0, row.beam)
 
     def _note_data(self) -> None:
         """What the features are of, for whoever reads the tables without having them."""
-        content = self._runner.journal.content
+        content = self._runner.run_file.content
         if isinstance(self._scorer, Scorer):
             index = self._scorer.store.index
             names = ("reader", "backbone", "weights", "pixels", "regions", "dim", "images")
             content["data"] = {name: index.get(name) for name in names}
         content["reported"] = {
-            "split": self._scorer.people.split,
-            "images": len(self._scorer.people.records),
+            "split": self._scorer.references.split,
+            "images": len(self._scorer.references.records),
         }
-        self._runner.journal.save()
+        self._runner.run_file.save()
 
     def _serve(self, rows: list[tables.TableRow]) -> None:
         """Files for COCO's server."""
-        if not all(record.id.isdecimal() for record in self._scorer.people.records):
+        if not all(record.id.isdecimal() for record in self._scorer.references.records):
             self._listener.say("no files for COCO's server: the ids of the images are no numbers")
             return
-        looks = {
+        curves = {
             row["stage"]: figures.validations(self._runner.folder(row["stage"])) for row in rows
         }
-        best = {stage: max(cider for _, cider in own) for stage, own in looks.items() if own}
+        best = {stage: max(cider for _, cider in curve) for stage, curve in curves.items() if curve}
         write_server_files(self._options.out, rows, best)
 
     def _draw(self, made: dict[str, list[tables.TableRow]]) -> None:
@@ -176,9 +177,9 @@ class Report:
             if self._is_done(row)
         }
         count = self._runner.preset.settings.examples
-        people = self._scorer.people
-        examples = gallery.gather(people.records, results, count, out)
-        gallery.write_pages(out, examples, people.split)
+        references = self._scorer.references
+        examples = gallery.gather(references.records, results, count, out)
+        gallery.write_pages(out, examples, references.split)
         return examples
 
 

@@ -5,15 +5,17 @@ from dataclasses import dataclass
 
 from naic.data.features import FeatureStore
 from naic.errors import ConfigError
-from naic.files import locked, writing
+from naic.files import locked
+from naic.progress import Callbacks
+from naic.resume import claim
 from naic.tasks.evaluate.options import check_log
 from naic.tasks.evaluate.test_evaluations import names_test
-from naic.tasks.reproduce.journal import Journal, request
 from naic.tasks.reproduce.options import ReproduceOptions
 from naic.tasks.reproduce.parallel_stages import make_together
-from naic.tasks.reproduce.plan import Plan
+from naic.tasks.reproduce.plan import StagePlan
 from naic.tasks.reproduce.preset import Preset, read_preset
-from naic.tasks.reproduce.report import Report, Reproduced, read_reproduced
+from naic.tasks.reproduce.report import Reproduced, TableMaker, read_reproduced
+from naic.tasks.reproduce.run_file import RunFile, request
 from naic.tasks.reproduce.scoring import ReturnedScorer, Scorer, report_rows
 from naic.tasks.reproduce.settings import (
     check_machine,
@@ -21,18 +23,18 @@ from naic.tasks.reproduce.settings import (
     check_schedule,
     read_train,
 )
-from naic.tasks.reproduce.stage_runner import Listener, StageRunner
+from naic.tasks.reproduce.stage_runner import StageRunner
 
 
 @dataclass(frozen=True)
-class Outlook:
+class StageState:
     """A stage, and what a run would do about it: "done", "go on" or "make"."""
 
     name: str
     state: str
 
 
-def reproduce(options: ReproduceOptions, listener: Listener, command: str = "") -> Reproduced:
+def reproduce(options: ReproduceOptions, callbacks: Callbacks, command: str = "") -> Reproduced:
     """Run what is not done yet; of a finished run, give its tables again.
 
     Raises:
@@ -42,54 +44,52 @@ def reproduce(options: ReproduceOptions, listener: Listener, command: str = "") 
     options.check()
     preset = read_preset(options.preset, quick=options.quick)
     if options.references is not None:
-        return _score_returned(preset, options, listener, command)
-    journal = Journal.open(preset, options)
-    finished = journal.content.get("finished") == request(preset, options)
+        return _score_returned(preset, options, callbacks, command)
+    run_file = RunFile.open(preset, options)
+    finished = run_file.content.get("finished") == request(preset, options)
     # Who asks for the tables alone may have METEOR by now, and not then.
-    if finished and not options.only_tables and journal.all_there():
+    if finished and not options.only_tables and run_file.all_there():
         kept = read_reproduced(options)
         if kept is not None:
             return kept
-    options = journal.by_its_name(options)
-    plan = _checked(preset, options, journal)
-    with writing(options.out):
-        options.out.mkdir(parents=True, exist_ok=True)
+    options = run_file.by_its_name(options)
+    plan = _checked(preset, options, run_file)
     began = time.monotonic()
-    with locked(options.out):
-        journal = Journal.open(preset, options)
-        journal.begin(command)
-        runner = StageRunner(preset, options, plan, journal)
+    with claim(options.out):
+        run_file = RunFile.open(preset, options)
+        run_file.begin(command)
+        runner = StageRunner(preset, options, plan, run_file)
         if not options.only_tables:
-            _make_stages(runner, options, listener)
-        scorer = Scorer(runner, options, listener.say)
-        found = Report(runner, options, listener, scorer).make()
+            _make_stages(runner, options, callbacks)
+        scorer = Scorer(runner, options, callbacks.say)
+        found = TableMaker(runner, options, callbacks, scorer).make()
         done = None if found.left_out else request(preset, options)
-        journal.end(time.monotonic() - began, done)
+        run_file.end(time.monotonic() - began, done)
     return found
 
 
 def _score_returned(
-    preset: Preset, options: ReproduceOptions, listener: Listener, command: str
+    preset: Preset, options: ReproduceOptions, callbacks: Callbacks, command: str
 ) -> Reproduced:
     """Tables of a folder that has captions and logs, and neither features nor weights."""
-    journal = Journal.returned(preset, options)
-    options = journal.as_run(options)
+    run_file = RunFile.returned(preset, options)
+    options = run_file.as_run(options)
     plan = make_plan(preset, options)
     began = time.monotonic()
     with locked(options.out):
-        journal = Journal.returned(preset, options)
-        journal.begin_scoring(command)
-        runner = StageRunner(preset, options, plan, journal)
-        scorer = ReturnedScorer(runner, options, listener.say)
-        found = Report(runner, options, listener, scorer).make()
-        journal.end(time.monotonic() - began, journal.content.get("finished"))
+        run_file = RunFile.returned(preset, options)
+        run_file.begin_scoring(command)
+        runner = StageRunner(preset, options, plan, run_file)
+        scorer = ReturnedScorer(runner, options, callbacks.say)
+        found = TableMaker(runner, options, callbacks, scorer).make()
+        run_file.end(time.monotonic() - began, run_file.content.get("finished"))
     return found
 
 
-def _checked(preset: Preset, options: ReproduceOptions, journal: Journal) -> Plan:
+def _checked(preset: Preset, options: ReproduceOptions, run_file: RunFile) -> StagePlan:
     """The plan, once nothing is known that would stop it: before anything is written."""
     plan = make_plan(preset, options)
-    runner = StageRunner(preset, options, plan, journal)
+    runner = StageRunner(preset, options, plan, run_file)
     runner.check_data(plan.stages(options.chosen))
     check_machine(preset, device=options.device, graph=options.graph)
     given = runner.is_given("features")
@@ -102,14 +102,14 @@ def _checked(preset: Preset, options: ReproduceOptions, journal: Journal) -> Pla
     return plan
 
 
-def outlook(options: ReproduceOptions) -> list[Outlook]:
+def dry_run(options: ReproduceOptions) -> list[StageState]:
     """Which stages are done, begun, or to be made; nothing is written."""
     options.check()
     preset = read_preset(options.preset, quick=options.quick)
-    journal = Journal.open(preset, options)
-    options = journal.by_its_name(options)
-    plan = _checked(preset, options, journal)
-    runner = StageRunner(preset, options, plan, journal)
+    run_file = RunFile.open(preset, options)
+    options = run_file.by_its_name(options)
+    plan = _checked(preset, options, run_file)
+    runner = StageRunner(preset, options, plan, run_file)
     lines = []
     for stage, number in _stages(plan, options):
         state = "make"
@@ -117,18 +117,18 @@ def outlook(options: ReproduceOptions) -> list[Outlook]:
             state = "done"
         elif runner.has_begun(stage, number):
             state = "go on"
-        lines.append(Outlook(runner.name(stage, number), state))
+        lines.append(StageState(runner.name(stage, number), state))
     return lines
 
 
-def make_plan(preset: Preset, options: ReproduceOptions) -> Plan:
+def make_plan(preset: Preset, options: ReproduceOptions) -> StagePlan:
     """The stages and rows that this preset has with these options."""
     check_report(preset)
     cmal = read_train(preset, "cmal").cmal
     unlabelled = options.unlabelled is not None or (
         preset.has_unlabelled and options.features is None
     )
-    plan = Plan(
+    plan = StagePlan(
         preset.settings,
         baseline=cmal.baseline,
         topk=cmal.topk,
@@ -140,7 +140,7 @@ def make_plan(preset: Preset, options: ReproduceOptions) -> Plan:
     return plan
 
 
-def _stages(plan: Plan, options: ReproduceOptions) -> list[tuple[str, int]]:
+def _stages(plan: StagePlan, options: ReproduceOptions) -> list[tuple[str, int]]:
     """Each stage with the number of its seed; what is shared comes once."""
     names = plan.stages(options.chosen)
     return [
@@ -151,7 +151,7 @@ def _stages(plan: Plan, options: ReproduceOptions) -> list[tuple[str, int]]:
     ]
 
 
-def _make_stages(runner: StageRunner, options: ReproduceOptions, listener: Listener) -> None:
+def _make_stages(runner: StageRunner, options: ReproduceOptions, callbacks: Callbacks) -> None:
     stages = _stages(runner.plan, options)
 
     def made(stage: str) -> None:
@@ -160,9 +160,9 @@ def _make_stages(runner: StageRunner, options: ReproduceOptions, listener: Liste
             report_rows(store, runner.preset.settings.report)
 
     if options.jobs > 1:
-        make_together(runner, stages, options.jobs, listener, made)
+        make_together(runner, stages, options.jobs, callbacks, made)
         return
     for place, (stage, number) in enumerate(stages, 1):
-        listener.say(f"[{place}/{len(stages)}] {runner.name(stage, number)}")
-        runner.make(stage, number, listener)
+        callbacks.say(f"[{place}/{len(stages)}] {runner.name(stage, number)}")
+        runner.make(stage, number, callbacks)
         made(stage)

@@ -16,17 +16,17 @@ from naic.data.readers.captions import read_captions
 from naic.data.records import Problems
 from naic.errors import ConfigError
 from naic.files import write_atomically
-from naic.tasks.evaluate.signature import digest as digest_people
-from naic.tasks.reproduce.journal import digest
+from naic.tasks.evaluate.signature import digest as digest_references
 from naic.tasks.reproduce.judging import (
+    HumanReferences,
     Judge,
-    People,
     Scored,
     as_scored,
     can_add,
     read_kept,
 )
 from naic.tasks.reproduce.options import ReproduceOptions
+from naic.tasks.reproduce.run_file import digest
 from naic.tasks.reproduce.stage_runner import StageRunner
 
 BATCH = 256
@@ -46,8 +46,8 @@ class Scorer:
         self.rows = report_rows(self.store, split)
         records = [self.store.records[row] for row in self.rows]
         drawn = self.store.index.get("reader") == "shapes"
-        self.people = People(str(self.store.folder), "store", split, records, drawn)
-        self._judge = make_judge(self.people, runner, options, say)
+        self.references = HumanReferences(str(self.store.folder), "store", split, records, drawn)
+        self._judge = make_judge(self.references, runner, options, say)
 
     def is_there(self, stage: str, number: int, beam: int) -> bool:
         """Whether the model of a row is finished, whatever it is asked for."""
@@ -59,7 +59,7 @@ class Scorer:
         key = {
             "weights": self._runner.identity(stage, number),
             "images": self._runner.identity("features", 0),
-            "split": self.people.split,
+            "split": self.references.split,
             "beam": beam,
             **self._judge.manner,
         }
@@ -106,9 +106,11 @@ class ReturnedScorer:
             for image in read.images
             if image.captions
         ]
-        self.people = People(source, read.reader, split, records, read.reader == "shapes")
-        self._data = digest_people(read.images)
-        self._judge = make_judge(self.people, runner, options, say)
+        self.references = HumanReferences(
+            source, read.reader, split, records, read.reader == "shapes"
+        )
+        self._data = digest_references(read.images)
+        self._judge = make_judge(self.references, runner, options, say)
 
     def is_there(self, stage: str, number: int, beam: int) -> bool:
         """Whether the captions of a row came back."""
@@ -120,7 +122,7 @@ class ReturnedScorer:
         key = {
             "captions": digest(captions),
             "data": self._data,
-            "split": self.people.split,
+            "split": self.references.split,
             "beam": beam,
             **self._judge.manner,
         }
@@ -133,11 +135,14 @@ class ReturnedScorer:
 
 
 def make_judge(
-    people: People, runner: StageRunner, options: ReproduceOptions, say: Callable[[str], None]
+    references: HumanReferences,
+    runner: StageRunner,
+    options: ReproduceOptions,
+    say: Callable[[str], None],
 ) -> Judge:
     """One that scores as the preset and the options say."""
     spice = runner.preset.settings.spice
-    return Judge(people, say, fast=options.fast, spice=spice, log=options.log)
+    return Judge(references, say, fast=options.fast, spice=spice, log=options.log)
 
 
 def places(runner: StageRunner, out: Path, stage: str, number: int, beam: int) -> tuple[Path, Path]:

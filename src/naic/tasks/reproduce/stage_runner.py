@@ -3,9 +3,8 @@
 import gc
 import json
 import time
-from collections.abc import Callable, Collection
-from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from collections.abc import Collection
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,40 +13,34 @@ from naic.data.features import FeatureStore
 from naic.data.joined import JoinedStore
 from naic.data.pseudo import PseudoStore
 from naic.data.pseudowriter import PseudoWriter
+from naic.data.unseen import check_unseen
 from naic.errors import ConfigError, StoreError
-from naic.files import locked
-from naic.tasks.distil import DistilOptions, distil
-from naic.tasks.prepare import PrepareOptions, prepare
-from naic.tasks.reproduce.journal import Journal, digest
+from naic.progress import Callbacks
+from naic.resume import claim
+from naic.tasks.distil import distil
+from naic.tasks.options import DistilOptions, PrepareOptions
+from naic.tasks.prepare import prepare
 from naic.tasks.reproduce.options import ReproduceOptions
-from naic.tasks.reproduce.plan import Distil, Plan, Prepare, Share, Train
+from naic.tasks.reproduce.plan import Distil, Prepare, Share, StagePlan, Train
 from naic.tasks.reproduce.preset import Preset
+from naic.tasks.reproduce.run_file import RunFile, digest
 from naic.tasks.reproduce.settings import is_finished, read_train, train_settings
 
 if TYPE_CHECKING:
     from naic.train.settings import Settings
 
 STORES = ("features", "unlabelled-features")
-Update = Callable[[int, int, int], None]  # done, in all, bad
-
-
-@dataclass(frozen=True)
-class Listener:
-    """Who hears how it goes: a line now and then, and a bar for what has a length."""
-
-    say: Callable[[str], None]
-    progress: Callable[[str], AbstractContextManager[Update]]
 
 
 class StageRunner:
     """The folder of a reproduction, and how its stages are made."""
 
     def __init__(
-        self, preset: Preset, options: ReproduceOptions, plan: Plan, journal: Journal
+        self, preset: Preset, options: ReproduceOptions, plan: StagePlan, run_file: RunFile
     ) -> None:
         self.preset = preset
         self.plan = plan
-        self.journal = journal
+        self.run_file = run_file
         self._options = options
 
     def name(self, stage: str, number: int) -> str:
@@ -77,7 +70,7 @@ class StageRunner:
             case job if there and not self.is_given(stage):
                 # Of other settings it is not finished: making it compares plans, and refuses.
                 asked = self._asked(job)
-                return bool(self.journal.stage(stage).get("settings", asked) == asked)
+                return bool(self.run_file.stage(stage).get("settings", asked) == asked)
             case _:
                 return there
 
@@ -98,7 +91,7 @@ class StageRunner:
             JoinedStore([FeatureStore(self.folder(name)) for name in STORES])
             self._check_unseen()
 
-    def make(self, stage: str, number: int, listener: Listener) -> None:
+    def make(self, stage: str, number: int, callbacks: Callbacks) -> None:
         """Make a stage, or the rest of it; those it needs are there."""
         if self.is_given(stage):
             return
@@ -106,18 +99,18 @@ class StageRunner:
         sources = self._sources(stage, number)
         if self.has_begun(stage, number):
             self._check_sources(name, sources)
-        job, noted = self.plan.jobs[stage], "seconds" in self.journal.stage(name)
+        job, noted = self.plan.jobs[stage], "seconds" in self.run_file.stage(name)
         if self.is_finished(stage, number) and (noted or isinstance(job, Train)):
             if not noted:  # killed after its end, before our note
-                self.journal.note(name, made_from=sources, **self._reported(stage, number))
+                self.run_file.note(name, made_from=sources, **self._reported(stage, number))
             return
         began = time.monotonic()
-        self.journal.note(name, made_from=sources)
+        self.run_file.note(name, made_from=sources)
         match job:
             case Prepare(config):
-                self._prepare(stage, config, listener)
+                self._prepare(stage, config, callbacks)
             case Distil(teacher, features):
-                self._distil(stage, teacher, features, listener)
+                self._distil(stage, teacher, features, callbacks)
             case Share(whole, share):
                 self._share(stage, whole, share)
             case Train():
@@ -125,12 +118,12 @@ class StageRunner:
         # A run counts its own seconds, those of before a kill too.
         seconds = {"seconds": time.monotonic() - began} | self._reported(stage, number)
         settings = {} if isinstance(job, Train) else {"settings": self._asked(job)}
-        self.journal.note(name, **settings, **seconds)
+        self.run_file.note(name, **settings, **seconds)
 
     def announce(self, stage: str, number: int) -> None:
         """Note what a stage that another process is about to make is made from."""
         if not self.is_given(stage) and not self.has_begun(stage, number):
-            self.journal.note(self.name(stage, number), made_from=self._sources(stage, number))
+            self.run_file.note(self.name(stage, number), made_from=self._sources(stage, number))
 
     def _reported(self, stage: str, number: int) -> dict[str, float]:
         """What a training run says of its length; of other stages nothing is kept."""
@@ -178,18 +171,17 @@ class StageRunner:
 
     def _check_sources(self, name: str, sources: dict[str, str]) -> None:
         """A model of a teacher that was trained anew since would be a row of another table."""
-        kept = self.journal.stage(name).get("made_from", sources)
+        kept = self.run_file.stage(name).get("made_from", sources)
         for other, identity in sources.items():
             if kept.get(other) != identity:
                 why = f"it was made from another {other} than is there now"
                 folder = self._options.out / name
                 raise StoreError(str(folder), why, f"Remove {folder} to make it again.")
 
-    def _prepare(self, stage: str, config: str, listener: Listener) -> None:
+    def _prepare(self, stage: str, config: str, callbacks: Callbacks) -> None:
         options = self._prepare_options(config)
         options = replace(options, out=self.folder(stage), device=self._options.device)
-        with listener.progress(stage) as update:
-            prepare(options, lambda p: update(p.done, p.total, p.bad))
+        prepare(options, callbacks)
 
     def _prepare_options(self, config: str) -> PrepareOptions:
         path, values = self.preset.path(config), self.preset.files[config]
@@ -204,7 +196,7 @@ class StageRunner:
         limit = own.limit if config == "prepare" else own.unlabelled_limit
         return options if limit is None else replace(options, limit=limit)
 
-    def _distil(self, stage: str, teacher: str, features: str, listener: Listener) -> None:
+    def _distil(self, stage: str, teacher: str, features: str, callbacks: Callbacks) -> None:
         own = self.preset.settings
         options = DistilOptions(
             model=self.folder(teacher) / "best",
@@ -215,13 +207,12 @@ class StageRunner:
             keep=own.keep,
             device=self._options.device,
         )
-        with listener.progress(stage) as update:
-            distil(options, lambda p: update(p.done, p.total, 0))
+        distil(options, callbacks)
 
     def _taught_splits(self, features: str) -> tuple[str, ...]:
         """Which images the teacher captions for the students.
 
-        Of the labelled store what people's captions are learnt from too, so that the methods
+        Of the labelled store what human captions are learnt from too, so that the methods
         differ in nothing but the captions; of an unlabelled one all that is not held out.
         """
         data = read_train(self.preset, "student_kd").data
@@ -237,8 +228,10 @@ class StageRunner:
         return splits
 
     def _check_unseen(self) -> None:
-        """Unlabelled means unseen: neither the teacher nor df may know captions of these images."""
-        stores = (FeatureStore(self.folder(name)) for name in STORES)
+        """Unlabelled means unseen: by teacher and df, and by the backbone of both stores."""
+        from naic.train.inputs import is_tuned
+
+        stores = [FeatureStore(self.folder(name)) for name in STORES]
         labelled, unlabelled = ({record.id for record in store.records} for store in stores)
         if both := labelled & unlabelled:
             why = (
@@ -246,6 +239,7 @@ class StageRunner:
             )
             hint = "Prepare each from other images: --splits, or another --seed of shapes."
             raise StoreError(str(self.folder("unlabelled-features")), why, hint)
+        check_unseen(stores[1], stores[:1], tuned=is_tuned(stores[1]))
 
     def _share(self, stage: str, whole: str, share: float) -> None:
         """The first part of a store, in the order of its images; nothing is captioned again."""
@@ -253,8 +247,7 @@ class StageRunner:
         ids = list(store.taught)[: max(1, round(share * len(store)))]
         own = ("format", "images", "captions", "naic", "shards")
         settings = {key: value for key, value in store.index.items() if key not in own}
-        folder.mkdir(parents=True, exist_ok=True)
-        with locked(folder):
+        with claim(folder):
             writer = PseudoWriter(folder, ids, {**settings, "share": share}, max(1, len(ids)))
             writer.write(0, [store.taught[id_] for id_ in ids])
             writer.finish(store.vocabulary, {})
@@ -265,7 +258,7 @@ class StageRunner:
         from naic.train.loop import train
 
         settings = self.settings(job, stage, number)
-        train(settings, resume=True, command=self.journal.command)
+        train(settings, resume=True, command=self.run_file.command)
         if settings.engine.compile:
             # After some recompilations torch gives up, and the runs of one process add theirs up.
             torch.compiler.reset()

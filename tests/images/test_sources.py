@@ -12,8 +12,8 @@ from PIL import Image
 from naic.data.decoding import Decoder
 from naic.errors import ImageError
 from naic.images import open_image, square_pixels
-from naic.runtime import images as images_module
-from naic.runtime.images import as_source
+from naic.images import sources as images_module
+from naic.images.sources import as_source
 from tests.images.images import encode, exif, photo
 
 
@@ -115,5 +115,5 @@ def test_any_array_is_an_image_of_its_size_or_refused(shape: list[int], kind: st
 
 
 def test_a_process_that_decodes_them_needs_no_torch() -> None:
-    code = "import sys, naic.runtime.images; assert 'torch' not in sys.modules"
+    code = "import sys, naic.images.sources; assert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -1,25 +1,21 @@
-"""Images that a program hands over: by path, as the bytes of a file, or as pixels in memory.
-
-Apart from the captioner, so that a process that only decodes need not import torch.
-"""
+"""Where an image comes from: a file, a member of a tar, bytes, or pixels in memory."""
 
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from io import IOBase
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from PIL import Image
+from PIL import Image, ImageOps
 
-from naic.data.records import ImageSource
-from naic.data.sources import FileImage
 from naic.errors import ImageError
-from naic.images import MAX_PIXELS, open_image
+from naic.files import printable
 from naic.images.containers import orientation_of
 from naic.images.converting import to_rgb, upright
+from naic.images.opening import MAX_BYTES, MAX_PIXELS, open_image
 
 ImageLike: TypeAlias = (
     str
@@ -31,6 +27,9 @@ ImageLike: TypeAlias = (
     | Image.Image
     | npt.NDArray[Any]
 )
+# What an image is and where it lies, as JSON, and the bytes that go with it.
+Described: TypeAlias = tuple[dict[str, Any], bytes]
+MIRRORED_NAME = " (mirrored)"
 ARRAYS = "Give uint8 values 0 to 255 of shape (height, width), (…, 3) for RGB or (…, 4) for RGBA."
 
 
@@ -45,6 +44,106 @@ def is_one(images: object) -> bool:
     return isinstance(images, kinds) or not isinstance(images, Iterable)
 
 
+class ImageSource(Protocol):
+    """Where an image comes from: a file, a member of a tar, a scene to be drawn."""
+
+    @property
+    def name(self) -> str:
+        """What to call the image in a message: its path, or the nearest thing to one."""
+        ...
+
+    def load(self, at_least: int | None = None) -> Image.Image:
+        """The image, upright and RGB; raises ImageError.
+
+        With `at_least` the caller promises to shrink the result to that many pixels a side, so
+        a JPEG may be decoded at a lower resolution.
+        """
+        ...
+
+    def describe(self) -> Described | None:
+        """What another process needs to load it; None: it can be loaded in this one only."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class FileImage:
+    """An image in a file of its own."""
+
+    path: Path
+
+    @property
+    def name(self) -> str:
+        """The path."""
+        return printable(str(self.path))
+
+    def load(self, at_least: int | None = None) -> Image.Image:
+        """The image, upright and RGB; raises ImageError."""
+        return open_image(self.path, name=self.name, at_least=at_least)
+
+    def describe(self) -> Described:
+        """The path."""
+        return {"file": str(self.path)}, b""
+
+
+@dataclass(frozen=True, slots=True)
+class TarImage:
+    """An image inside an uncompressed tar, read by its offset without unpacking anything."""
+
+    archive: Path
+    member: str
+    offset: int
+    size: int
+
+    @property
+    def name(self) -> str:
+        """The archive and the member, `photos.tar:a/b.jpg`."""
+        return printable(f"{self.archive}:{self.member}")
+
+    def load(self, at_least: int | None = None) -> Image.Image:
+        """The image, upright and RGB; raises ImageError.
+
+        Each call opens the archive anew: threads and processes share no file position.
+        """
+        if self.size > MAX_BYTES:
+            why = f"it has {self.size:,} bytes, more than {MAX_BYTES:,}"
+            raise ImageError(self.name, why, "Check that it is an image.")
+        try:
+            with self.archive.open("rb", buffering=0) as file:
+                data = os.pread(file.fileno(), self.size, self.offset)
+        except OSError as error:
+            why = f"the archive cannot be read ({error.strerror or error})"
+            raise ImageError(self.name, why, "Check that the tar is still there.") from error
+        if len(data) < self.size:
+            why = f"the archive ends after {len(data)} of the image's {self.size} bytes"
+            raise ImageError(self.name, why, "The tar changed or was cut; copy it again.")
+        return open_image(data, name=self.name, at_least=at_least)
+
+    def describe(self) -> Described:
+        """The archive, and where in it."""
+        return {"tar": [str(self.archive), self.member, self.offset, self.size]}, b""
+
+
+@dataclass(frozen=True, slots=True)
+class Mirrored:
+    """Another image, left and right exchanged."""
+
+    image: ImageSource
+
+    @property
+    def name(self) -> str:
+        """That of the image, and what was done to it."""
+        return f"{self.image.name}{MIRRORED_NAME}"
+
+    def load(self, at_least: int | None = None) -> Image.Image:
+        """The image, upright and RGB; raises ImageError."""
+        return ImageOps.mirror(self.image.load(at_least))
+
+    def describe(self) -> Described | None:
+        """The other image."""
+        described = self.image.describe()
+        return described and ({"mirrored": described[0]}, described[1])
+
+
 @dataclass(frozen=True, slots=True)
 class BytesImage:
     """The bytes of an image file."""
@@ -55,6 +154,10 @@ class BytesImage:
     def load(self, at_least: int | None = None) -> Image.Image:
         """The image, upright and RGB; raises ImageError."""
         return open_image(self.data, name=self.name, at_least=at_least)
+
+    def describe(self) -> Described:
+        """The bytes themselves."""
+        return {"bytes": self.name}, self.data
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +177,9 @@ class MemoryImage:
             raise ImageError(self.name, why, "Convert it to RGB first.") from error
         return upright(rgb, orientation_of(info.get("exif", b"")))
 
+    def describe(self) -> None:
+        """Nothing: to send all pixels takes longer than to shrink them here."""
+
 
 @dataclass(frozen=True, slots=True)
 class NoImage:
@@ -86,6 +192,9 @@ class NoImage:
     def load(self, at_least: int | None = None) -> Image.Image:
         """Raises ImageError."""
         raise ImageError(self.name, self.why, self.hint)
+
+    def describe(self) -> None:
+        """Nothing."""
 
 
 def any_source(image: object, number: int) -> ImageSource:

@@ -1,4 +1,4 @@
-"""What a run of `naic caption` is, and what must be right before it begins: no model is loaded."""
+"""Where captions go: what must be right with it before any model is loaded, and what is there."""
 
 import os
 from collections.abc import Sequence
@@ -7,16 +7,16 @@ from pathlib import Path
 from typing import Any
 
 from naic import __version__
-from naic.data.folders import printable
-from naic.data.readers.files import what_is
 from naic.errors import CheckpointError, ConfigError, DataError
+from naic.files import printable, what_is
+from naic.resume import digest_of
 from naic.tasks.caption.find import Found, real_folder
-from naic.tasks.caption.journal import Start, digest_of
+from naic.tasks.caption.journal import Start
 from naic.tasks.caption.options import CaptionOptions
 from naic.tasks.caption.rows import Rows
 
 # What makes the captions what they are, and who gets one; a run that goes on must agree in it.
-_PLANNED = (
+_REQUESTED = (
     *("existing", "prefix", "suffix"),
     *("alternatives", "confidence", "max_words", "runtime"),
 )
@@ -80,12 +80,12 @@ def without_caption(
     return [image for image in images if rows.key(image.path) not in keys]
 
 
-def plan(options: CaptionOptions) -> dict[str, Any]:
+def request(options: CaptionOptions) -> dict[str, Any]:
     """What a run that goes on must agree in; not where it computes, nor in which batches."""
     relative = any(not path.is_absolute() for path in options.paths)
     return {
         "format": options.kind,
-        **{name: value for name, value in asdict(options).items() if name in _PLANNED},
+        **{name: value for name, value in asdict(options).items() if name in _REQUESTED},
         "model": _model(options.model),
         "naic": __version__,
         # Elsewhere the same names are those of other images.

@@ -3,7 +3,7 @@ import math
 import pytest
 import torch
 
-from naic.learn.policy_loss import entropy, policy_loss
+from naic.learn.losses import entropy, policy_loss
 
 
 def test_by_hand() -> None:

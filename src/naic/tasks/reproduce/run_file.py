@@ -1,6 +1,5 @@
 """run.json: what a reproduction was asked for, what each stage was made from, how long it took."""
 
-import hashlib
 import json
 import os
 import platform
@@ -9,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from naic import __version__
-from naic.errors import ConfigError, StoreError
+from naic.errors import StoreError
 from naic.files import remove_temporaries, write_atomically
+from naic.resume import digest_of, refuse_changed, refuse_strangers
 from naic.tasks.reproduce.options import ReproduceOptions
 from naic.tasks.reproduce.preset import Preset
 
@@ -18,7 +18,7 @@ RUN = "run.json"
 FORMAT = 1
 
 
-class Journal:
+class RunFile:
     """The run.json of a folder; every change is on the disk at once."""
 
     def __init__(self, folder: Path, content: dict[str, Any]) -> None:
@@ -27,7 +27,7 @@ class Journal:
         self.only_in_memory = False  # in a process that makes one stage for another
 
     @classmethod
-    def open(cls, preset: Preset, options: ReproduceOptions) -> "Journal":
+    def open(cls, preset: Preset, options: ReproduceOptions) -> "RunFile":
         """That of an earlier call, if it was about the same things, else a new one.
 
         Raises:
@@ -35,38 +35,28 @@ class Journal:
             StoreError: the folder holds something else.
         """
         asked = _asked(preset, options)
-        earlier = read_journal(options.out)
+        earlier = read_run_file(options.out)
         if earlier is None:
-            strangers = (
-                sorted(path.name for path in options.out.glob("*")) if _there(options) else []
-            )
-            if strangers:
-                why = f"the folder is not empty ({', '.join(strangers[:3])}) and has no {RUN}"
-                raise StoreError(str(options.out), why, "Choose another --out.")
+            refuse_strangers(options.out, [f"{RUN}*"], f"reproduction ({RUN})")
             begun = {"format": FORMAT, "out": str(options.out), **asked}
             return cls(options.out, {**begun, "calls": [], "stages": {}})
-        for name, value in asked.items():
-            if earlier.get(name) != value:
-                why = f"{name} was {earlier.get(name)!r} in this folder, and is {value!r} now"
-                raise ConfigError(str(options.out), why, "Choose another --out.")
+        refuse_changed(str(options.out), earlier, asked)
         return cls(options.out, earlier)
 
     @classmethod
-    def returned(cls, preset: Preset, options: ReproduceOptions) -> "Journal":
+    def returned(cls, preset: Preset, options: ReproduceOptions) -> "RunFile":
         """That of a run that was made on another machine.
 
         Raises:
             ConfigError: it is of another preset.
             StoreError: the folder holds no run.
         """
-        found = read_journal(options.out)
+        found = read_run_file(options.out)
         if found is None:
             why = f"it has no {RUN}, which says what was run elsewhere"
             raise StoreError(str(options.out), why, "Bring it with the captions.")
-        for name, value in (("preset", preset.name), ("quick", options.quick)):
-            if found.get(name) != value:
-                why = f"{name} was {found.get(name)!r} in this folder, and is {value!r} now"
-                raise ConfigError(str(options.out), why, "Give the options it was made with.")
+        asked = {"preset": preset.name, "quick": options.quick}
+        refuse_changed(str(options.out), found, asked, "Give the options it was made with.")
         return cls(options.out, found)
 
     def as_run(self, options: ReproduceOptions) -> ReproduceOptions:
@@ -146,7 +136,7 @@ class Journal:
         write_atomically(self._path, f"{text}\n".encode())
 
 
-def read_journal(folder: Path) -> dict[str, Any] | None:
+def read_run_file(folder: Path) -> dict[str, Any] | None:
     """run.json of a folder; None where there is none."""
     path = folder / RUN
     if not path.exists():
@@ -176,8 +166,7 @@ def request(preset: Preset, options: ReproduceOptions) -> dict[str, Any]:
 
 def digest(path: Path) -> str:
     """What tells one version of a file from another."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()[:16]
+    return str(digest_of(path))[:16]
 
 
 def machine() -> str:
@@ -195,9 +184,3 @@ def _asked(preset: Preset, options: ReproduceOptions) -> dict[str, Any]:
         "device": options.device,
         "graph": options.graph,
     }
-
-
-def _there(options: ReproduceOptions) -> bool:
-    if options.out.exists() and not options.out.is_dir():
-        raise StoreError(str(options.out), "is there, and is no folder", "Choose another --out.")
-    return options.out.is_dir()

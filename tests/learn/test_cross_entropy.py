@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from naic.learn.xe import cross_entropy, target_count
+from naic.learn.losses import cross_entropy, target_count
 from naic.text import PAD, PERIOD
 
 V = 11

@@ -1,0 +1,104 @@
+"""What is made smaller: word-level cross-entropy, and the policy gradient's loss.
+
+Cross-entropy is for teacher and student alike (the paper's eq. 1 and 3). The policy gradient makes
+what was said likelier by as much as it was worth (eq. 4).
+"""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from naic.text import PAD, PERIOD
+
+
+def cross_entropy(
+    logits: Tensor, words: Tensor, *, smoothing: float = 0.0, fill: bool = False
+) -> Tensor:
+    """The loss summed over all target words; PAD is no target.
+
+    Summed, not averaged: only the caller knows how many words all processes have together. Always
+    in float32, whatever the logits are.
+
+    Args:
+        logits: (B, C, N, V), or (B, 1, N, V) where all captions of an image share them.
+        words: (B, C, N) int64 targets.
+        smoothing: how much of the target's weight goes to all V words alike.
+        fill: the places after the period are to say the period again.
+    """
+    targets = _fill(words) if fill else words
+    if logits.shape[1] == words.shape[1]:
+        return F.cross_entropy(
+            logits.flatten(0, 2).float(),
+            targets.flatten(),
+            ignore_index=PAD,
+            reduction="sum",
+            label_smoothing=smoothing,
+        )
+    return _shared_cross_entropy(logits.squeeze(1).float(), targets.transpose(1, 2), smoothing)
+
+
+def target_count(words: Tensor, *, fill: bool = False) -> Tensor:
+    """0-dim float32, the target words that `cross_entropy` sums over."""
+    targets = _fill(words) if fill else words
+    return (targets != PAD).sum().float()
+
+
+def _shared_cross_entropy(logits: Tensor, targets: Tensor, smoothing: float) -> Tensor:
+    """The same for (B, N, V) logits and (B, N, C) targets.
+
+    The logits are not repeated for each caption: one normaliser serves all C words at a place.
+    """
+    normaliser = logits.logsumexp(-1, keepdim=True)  # (B, N, 1)
+    loss = normaliser - (1 - smoothing) * logits.gather(-1, targets)  # (B, N, C)
+    if smoothing:
+        loss = loss - smoothing * logits.mean(-1, keepdim=True)
+    return loss.where(targets != PAD, 0.0).sum()
+
+
+def _fill(words: Tensor) -> Tensor:
+    """PERIOD for PAD, but not in a caption that is not there, which begins with PAD."""
+    after = (words == PAD) & (words[..., :1] != PAD)
+    return torch.where(after, PERIOD, words)
+
+
+def policy_loss(log_probs: Tensor, advantages: Tensor, spoken: Tensor) -> Tensor:
+    """-Σ A·log π over the words that were spoken; its gradient is that of the paper's eq. 4.
+
+    Summed, not averaged: only the caller knows how many images all processes have together.
+
+    Args:
+        log_probs: (..., N) of the words said, with gradients.
+        advantages: broadcast to that: (..., N) for agents, (..., 1) for whole sentences. They are
+            what the words were worth, a number and no function of the model.
+        spoken: (..., N) bool. The rest counts nothing, even where its log-probability is -inf.
+    """
+    worth = advantages.detach().to(log_probs.dtype)
+    return -(log_probs.where(spoken, 0.0) * worth.where(spoken, 0.0)).sum()
+
+
+def entropy(log_probs: Tensor) -> Tensor:
+    """(...) the entropy of each distribution (..., V), in nats; words with -inf add nothing.
+
+    A policy that is sure of its words has little, and learns no others by sampling.
+    """
+    # 0·(-inf) would be no number, and neither would its gradient.
+    finite = log_probs.clamp(min=torch.finfo(log_probs.dtype).min)
+    return -(log_probs.exp() * finite).sum(-1)
+
+
+def speakers_entropy(log_probs: Tensor, said: Tensor) -> Tensor:
+    """0-dim: the mean entropy of the agents that speak in a sampled sentence, summed over these.
+
+    An agent after the period changes nothing whatever it says, so that a bonus for its entropy
+    costs no reward: it would be spent there, and the sentences stay as they are. Who speaks is
+    taken from the samples, as for the advantages: the bonus then goes where the policy gradient
+    goes, to an agent as often as it speaks. It is a number and no function of the model, or longer
+    sentences would be paid for; and a period before an agent does not depend on its own word.
+
+    Args:
+        log_probs: (B, N, V) the policy.
+        said: (B, S, N) bool, the words of the sentences up to the period and with it.
+    """
+    shares = said.to(log_probs.dtype)
+    shares = shares / shares.sum(-1, keepdim=True)  # the first agent always speaks
+    return (shares.sum(1) * entropy(log_probs)).sum()

@@ -1,0 +1,225 @@
+"""The options of the tasks that are one file each."""
+
+import os
+import re
+import shlex
+from dataclasses import KW_ONLY, dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+from tyro.conf import Positional, arg
+
+from naic.data.records import ReaderName
+from naic.errors import ConfigError
+
+WIDEST_BEAM = 100
+FEWEST_BITS, MOST_BITS = 2, 12  # what naic.models.packing can write; to import it takes torch
+
+
+@dataclass(frozen=True, slots=True)
+class PrepareOptions:
+    """What to read, with which backbone, and where to put it; the command line fills it in.
+
+    Attributes:
+        reader: How SOURCE is to be read.
+        source: The file or folder to read; for shapes, how many scenes to draw.
+        out: The folder for the features.
+        images: Folders or .tar files with the images, when they lie elsewhere.
+        backbone: efficientnet-lite0, efficientnet-lite1, efficientnet-lite2, or timm:NAME; with
+            +colours after it the features also hold the colours of each cell. For drawn images
+            such as those of shapes: blobs, their patches of even colour. For a model that learns
+            to see: pixels, the images themselves.
+        weights: A safetensors file with the weights of a timm: backbone, or for an efficientnet the
+            folder of a model that has such a backbone and trained it, such as RUN/best.
+        pixels: Images are squashed to this many pixels a side; by default the backbone's own.
+        device: auto, cpu, cuda or cuda:N.
+        batch: How many images go through the backbone at once.
+        per_shard: How many images go into one file: what a kill can cost at most.
+        workers: How many images are decoded at once; 0 means one for each core.
+        splits: Take only these splits, such as: train restval.
+        limit: Take only the first so many images.
+        unlabelled: Leave the captions (and facts) out: for images that stand in for unlabelled
+            ones.
+        mirror: Take the images of these splits mirrored, too, as images of their own with the
+            same captions. For photos: people rarely speak of left and right there, and a model
+            learns less by heart. Name the splits it is trained on, such as: train restval.
+        seed: Which scenes shapes draws.
+        skip_bad: Leave bad rows of SOURCE out and count them, instead of stopping at the first.
+        retry_bad: Try images again that an earlier run into DIR could not use.
+        dry_run: Say what would be done (counts, GB, time) and write nothing.
+    """
+
+    reader: Positional[ReaderName]
+    source: Annotated[Positional[str], arg(metavar="SOURCE")]
+    out: Annotated[Path | None, arg(metavar="DIR")] = None
+    images: Annotated[tuple[Path, ...], arg(metavar="PATH ...")] = ()
+    backbone: Annotated[str, arg(metavar="NAME")] = "efficientnet-lite2"
+    weights: Annotated[Path | None, arg(metavar="PATH")] = None
+    pixels: Annotated[int | None, arg(metavar="INT")] = None
+    device: str = "auto"
+    batch: int = 16
+    per_shard: int = 512
+    workers: int = 0
+    splits: Annotated[tuple[str, ...], arg(metavar="NAME ...")] = ()
+    limit: Annotated[int | None, arg(metavar="INT")] = None
+    unlabelled: bool = False
+    mirror: Annotated[tuple[str, ...], arg(metavar="NAME ...")] = ()
+    seed: int = 0
+    skip_bad: bool = False
+    retry_bad: bool = False
+    dry_run: bool = False
+
+    def check(self) -> None:
+        """Refuse values that cannot be; not on creation, since a file may give only some."""
+        for option, value in (("--batch", self.batch), ("--per-shard", self.per_shard)):
+            if value < 1:
+                raise ConfigError(option, f"{value} is below 1", "Try 16 and 512.")
+        if self.per_shard % self.batch:
+            raise ConfigError(
+                "--batch",
+                f"{self.batch} does not divide --per-shard {self.per_shard}",
+                "No batch may cross the end of a shard: try 16, 32, 64, 128 or 256.",
+            )
+        if self.pixels is not None and not 32 <= self.pixels <= 2048:
+            raise ConfigError("--pixels", f"{self.pixels} is out of range", "Choose 32 to 2048.")
+        if self.workers < 0:
+            raise ConfigError("--workers", "is negative", "0 means one for each core.")
+
+
+@dataclass(frozen=True, slots=True)
+class DistilOptions:
+    """Who captions what, how, and where to put it; the command line fills it in.
+
+    Attributes:
+        model: The teacher: the folder of a causal model, such as runs/teacher/best.
+        out: The folder for the captions.
+        features: Feature stores whose images are to be captioned.
+        images: Folders of images instead; their features are put into DIR/features first, with
+            the backbone that the teacher learnt from.
+        splits: Caption only the images of these splits, such as: train restval.
+        beam: How many sentences are followed at a time.
+        keep: How many of them are kept for each image, likeliest first.
+        batch: How many images are captioned at once.
+        device: auto, cpu, cuda or cuda:N.
+        precision: bfloat16 is faster on a GPU, and now and then says something else.
+        part: Make every N-th shard only, from the I-th on: N processes, each with its own I, share
+            the work. The one that finds all shards done finishes the store.
+        dry_run: Say what would be done and write nothing.
+    """
+
+    model: Annotated[Positional[Path], arg(metavar="MODEL")]
+    out: Annotated[Path, arg(metavar="DIR")]
+    features: Annotated[tuple[Path, ...], arg(metavar="STORE ...")] = ()
+    images: Annotated[tuple[Path, ...], arg(metavar="PATH ...")] = ()
+    splits: Annotated[tuple[str, ...], arg(metavar="NAME ...")] = ()
+    beam: int = 3
+    keep: int = 1
+    batch: int = 256
+    device: str = "auto"
+    precision: Literal["float32", "bfloat16"] = "float32"
+    part: Annotated[str | None, arg(metavar="I/N")] = None
+    dry_run: bool = False
+
+    def check(self) -> None:
+        """Refuse what cannot be, before anything is read."""
+        if bool(self.features) == bool(self.images):
+            why = "one of the two is needed, and not both"
+            raise ConfigError(
+                "--features, --images", why, "Feature stores are what `naic prepare` makes."
+            )
+        if not 1 <= self.beam <= WIDEST_BEAM:
+            why = f"{self.beam} is not between 1 and {WIDEST_BEAM}"
+            raise ConfigError("--beam", why, "The paper's is 3.")
+        if not 1 <= self.keep <= self.beam:
+            why = f"{self.keep} of the {self.beam} sentences of the beam cannot be kept"
+            raise ConfigError("--keep", why, "Keep 1 or more, or widen --beam.")
+        if self.batch < 1:
+            raise ConfigError("--batch", f"{self.batch} is below 1", "Try 256.")
+        if self.images and self.part is not None:
+            why = "images are turned into features by one process"
+            hint = "Run `naic prepare folder` first, and share the work on its --features."
+            raise ConfigError("--part", why, hint)
+        self.share()
+
+    def share(self) -> tuple[int, int]:
+        """Which shards are this process's: number I - 1 and every N-th after it, as (I - 1, N)."""
+        if self.part is None:
+            return 0, 1
+        found = re.fullmatch(r"([0-9]{1,6})/([0-9]{1,6})", self.part)
+        if found is None or not 1 <= int(found[1]) <= int(found[2]):
+            why = f"{self.part!r} is no part"
+            raise ConfigError("--part", why, "Write 1/4 for the first of four.")
+        return int(found[1]) - 1, int(found[2])
+
+
+@dataclass(frozen=True, slots=True)
+class PackOptions:
+    """Which model, whose backbone, and how small; the command line fills it in.
+
+    Attributes:
+        model: The folder of the model to pack, such as runs/student/best.
+        out: The folder for the packed model; there must be none of that name.
+        backbone: The folder of a model whose backbone made the features that MODEL learnt from.
+            Left out, MODEL gets the backbone's own weights, unless it has a backbone already.
+        bits: Bits of a weight between the backbone and the words, from 2 to 12.
+        output_bits: Bits of a weight that stands for a word.
+        backbone_bits: Bits of a weight of the backbone.
+        dry_run: Say how large it would be and write nothing.
+    """
+
+    model: Annotated[Positional[Path], arg(metavar="MODEL")]
+    out: Annotated[Path, arg(metavar="DIR")]
+    backbone: Annotated[Path | None, arg(metavar="MODEL_WITH_BACKBONE")] = None
+    bits: int = 5
+    output_bits: int = 6
+    backbone_bits: int = 10
+    dry_run: bool = False
+
+    def check(self) -> None:
+        """Refuse what cannot be, before anything is read."""
+        for name, value in (
+            ("--bits", self.bits),
+            ("--output-bits", self.output_bits),
+            ("--backbone-bits", self.backbone_bits),
+        ):
+            if not FEWEST_BITS <= value <= MOST_BITS:
+                why = f"{value} is not from {FEWEST_BITS} to {MOST_BITS}"
+                raise ConfigError(name, why, "Leave it out: what it is then loses hardly anything.")
+
+    def command(self) -> str:
+        """What was typed, for the model card."""
+        words = ["naic", "pack", str(self.model), "--out", str(self.out)]
+        if self.backbone is not None:
+            words += ["--backbone", str(self.backbone)]
+        words += ["--bits", str(self.bits), "--output-bits", str(self.output_bits)]
+        return shlex.join([*words, "--backbone-bits", str(self.backbone_bits)])
+
+
+@dataclass(frozen=True, slots=True)
+class ExportOptions:
+    """Which model, and as what kind of graph; the command line fills it in.
+
+    Attributes:
+        model: The model folder, such as runs/student/best; by default the model inside naic.
+        out: The folder for the graph; there must be none of that name.
+        precision: float32 says what the model says, word for word; int8 is smaller and faster, and
+            says something else of some images.
+        dry_run: Load the model, say what would be made of it, and write nothing.
+    """
+
+    model: Annotated[Positional[Path | None], arg(metavar="[MODEL]")] = None
+    _: KW_ONLY
+    out: Annotated[Path, arg(metavar="DIR")]
+    precision: Literal["float32", "int8"] = "float32"
+    dry_run: bool = False
+
+    def check(self) -> None:
+        """Refuse what cannot be, before anything is read."""
+        if os.path.lexists(self.out):
+            raise ConfigError("--out", f"{self.out} is there already", "Choose a new name.")
+
+    def command(self) -> str:
+        """What was typed, for the card."""
+        model = [] if self.model is None else [str(self.model)]
+        words = ["naic", "export", *model, "--out", str(self.out)]
+        return shlex.join([*words, "--precision", self.precision])
