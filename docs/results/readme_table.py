@@ -42,9 +42,10 @@ def table() -> str:
 CIDEr is that of {images:,} images of MSCOCO's `test`, about {above:.1f} above what the standard
 {STANDARD:,} images would give; the paper has detected regions as features, where naic has a grid
 ([the whole table](docs/results/coco.md)). Milliseconds are from pixels to text, one photo at a
-time, warm: on an {gpu["machine"]["device"]} in float16, naic and its teacher as CUDA graphs (without
-them {_ms(gpu, *own, "eager")} and {_ms(gpu, *word_by_word, "eager")} ms), BLIP-base as its users run it;
-the teacher and BLIP-base write {gpu["words"]} words ([all speeds](docs/results/speed.md)).
+time, warm: on an {gpu["machine"]["device"]} in float16, naic and its teacher as CUDA graphs
+(without them {_ms(gpu, *own, "eager")} and {_ms(gpu, *word_by_word, "eager")} ms), BLIP-base as its
+users run it; the teacher and BLIP-base write {gpu["words"]} words
+([all speeds](docs/results/speed.md)).
 
 """
 
