@@ -1,6 +1,7 @@
-"""What the README and the configs say must work."""
+"""What the README, the guides of data and rewards, and the configs say must work."""
 
 import ast
+import json
 import re
 import shlex
 import shutil
@@ -11,6 +12,9 @@ import pytest
 import skimage
 import torch
 import tyro
+from benchmarks.photos import ALBUM, read_album
+from benchmarks.readme_photos import COLUMNS, EDGE, SIZE, draw, shown
+from PIL import Image
 
 from naic.cli.main import main
 from naic.cli.prepare import _from_file
@@ -26,9 +30,11 @@ from tests.data.pseudos import make_pseudo, taught
 ROOT = Path(__file__).parent.parent
 PHOTO = Path(skimage.__file__).parent / "data" / "rocket.jpg"
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+DATA = (ROOT / "docs" / "data.md").read_text(encoding="utf-8")
+REWARDS = (ROOT / "docs" / "rewards.md").read_text(encoding="utf-8")
 GUIDE = (ROOT / "docs" / "evaluate.md").read_text(encoding="utf-8")
 DISTIL = (ROOT / "docs" / "distil.md").read_text(encoding="utf-8")
-BLOCKS = re.findall(r"```(\w+)\n(.*?)```", README, re.DOTALL)
+BLOCKS = re.findall(r"```(\w+)\n(.*?)```", README + DATA + REWARDS, re.DOTALL)
 DISTIL_BLOCKS = re.findall(r"```(\w+)\n(.*?)```", DISTIL, re.DOTALL)
 TRAIN_BLOCKS = re.findall(
     r"```(\w+)\n(.*?)```", (ROOT / "docs" / "train.md").read_text(encoding="utf-8"), re.DOTALL
@@ -37,7 +43,7 @@ TRAIN_BLOCKS = re.findall(
 
 @pytest.fixture
 def features(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder in which the README's examples find their `features`, and a photo."""
+    """A folder in which the examples find their `features`, and a photo."""
     monkeypatch.chdir(tmp_path)
     shutil.copy(PHOTO, tmp_path / "photo.jpg")
     words = "prepare shapes 8 --out features --device cpu"
@@ -47,7 +53,9 @@ def features(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_the_python_examples_run_and_say_what_they_claim(features: Path) -> None:
     claims = 0
-    for code in [code for language, code in BLOCKS if language == "python"]:
+    codes = [code for language, code in BLOCKS if language == "python"]
+    assert len(codes) >= 4
+    for code in codes:
         names: dict[str, object] = {}
         exec(code, names)
         for expression, claim in re.findall(r"^(\S.*?)\s+# ('.*')$", code, re.MULTILINE):
@@ -116,8 +124,52 @@ def test_make_targets_named_in_the_documents_exist() -> None:
         assert named <= targets
 
 
-def test_every_reader_is_in_the_readme() -> None:
-    assert {name for name in READER_NAMES if f"| `{name}` |" in README} == set(READER_NAMES)
+def test_every_reader_is_in_the_guide() -> None:
+    assert {name for name in READER_NAMES if f"| `{name}` |" in DATA} == set(READER_NAMES)
+
+
+def test_the_readme_is_short_and_names_what_a_newcomer_needs() -> None:
+    assert len(README.splitlines()) < 120
+    for words in ("make demo", "naic caption photo.jpg", "make test", "(docs/README.md)"):
+        assert words in README
+
+
+def test_the_picture_shows_what_the_model_says_of_photos_that_may_be_shown() -> None:
+    assert "](docs/photos.jpg)" in README
+    path = ROOT / "docs" / "photos.jpg"
+    assert path.stat().st_size < 300_000
+    with Image.open(path) as picture:
+        said = json.loads(picture.info["comment"])
+    photos = json.loads((ROOT / "docs" / "results" / "photos.json").read_text(encoding="utf-8"))
+    captions = {photo["id"]: photo["caption"] for photo in photos["photos"]}
+    assert said == {photo.id: captions[photo.id] for photo in shown(read_album(ALBUM))}
+
+
+def test_the_picture_can_be_drawn(tmp_path: Path) -> None:
+    drawn = draw([PHOTO] * 5, ["a rocket"] * 5)
+    assert drawn.width == COLUMNS * (SIZE[0] + EDGE) + EDGE
+    assert drawn.height > 2 * SIZE[1]
+
+
+def test_every_page_is_in_the_index() -> None:
+    docs = ROOT / "docs"
+    index = (docs / "README.md").read_text(encoding="utf-8")
+    pages = {str(path.relative_to(docs)) for path in docs.glob("*.md")}
+    pages |= {str(path.relative_to(docs)) for path in docs.glob("results/*.md")}
+    assert {page for page in pages - {"README.md"} if f"]({page})" not in index} == set()
+
+
+TERMS = (
+    *("agent", "teacher", "student", "counterfactual", "backbone", "region", "feature store"),
+    *("pseudo captions", "df", "human references", "test evaluations", "dry run"),
+)
+
+
+def test_the_glossary_explains_the_words_of_this_project() -> None:
+    glossary = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8")
+    terms = ", ".join(re.findall(r"^\*\*(.+?)\*\*", glossary, re.MULTILINE)).split(", ")
+    assert len(terms) == len({*terms})
+    assert {*TERMS} <= {*terms}
 
 
 @pytest.mark.parametrize(

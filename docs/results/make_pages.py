@@ -15,6 +15,7 @@ from finetune_page import finetune_pages  # type: ignore[import-not-found]
 from house_page import house_pages  # type: ignore[import-not-found]
 from ladder_page import ladder, variance_figure  # type: ignore[import-not-found]
 from photos_page import photos  # type: ignore[import-not-found]
+from readme_table import readme  # type: ignore[import-not-found]
 from speed_page import speed_pages  # type: ignore[import-not-found]
 from training_page import training  # type: ignore[import-not-found]
 
@@ -310,6 +311,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "training.md": training,
     "cmal.md": cmal,
     "photos.md": photos,
+    "../../README.md": readme,
     **speed_pages(),
     **finetune_pages(),
     **house_pages(),
@@ -329,7 +331,8 @@ PAGES: dict[str, Callable[[], str]] = {
 if __name__ == "__main__":
     for name, page in PAGES.items():
         target = FOLDER / name
+        text = page()
         if "--check" not in sys.argv:
-            target.write_text(page(), encoding="utf-8")
-        elif not target.exists() or target.read_text(encoding="utf-8") != page():
+            target.write_text(text, encoding="utf-8")
+        elif not target.exists() or target.read_text(encoding="utf-8") != text:
             sys.exit(f"docs/results/{name} does not match its run files: run `make docs`.")
