@@ -24,7 +24,7 @@ import numpy as np
 import torch
 
 from naic.backbones import Backbone, load_backbone
-from naic.data.decoding import Decoder
+from naic.data.decoding import ImageDecoder
 from naic.data.readers import read
 from naic.data.records import Problems
 from naic.progress import Callbacks, Progress
@@ -100,7 +100,7 @@ def decode_alone(options: PrepareOptions, images: int, pixels: int) -> float:
     )
     sources = [record.image for record in reading.records]
     places = np.zeros((len(sources), pixels, pixels, 3), np.uint8)
-    with Decoder(os.cpu_count() or 1, pixels, isolated=True) as decoder:
+    with ImageDecoder(os.cpu_count() or 1, pixels, isolated=True) as decoder:
         for _ in range(2):  # the first time the processes start
             started = time.perf_counter()
             tasks = [decoder.submit(*task) for task in zip(sources, places, strict=True)]

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from naic.tasks.charts import Line, lines
-from naic.tasks.reproduce.figures import ladder_figure, speed_figure, validations, write_figure
+from naic.tasks.reproduce.report import ladder_figure, speed_figure, validations, write_figure
 
 EXAMPLES = 4
 Curves = dict[str, list[list[tuple[float, float]]]]  # by stage: of each seed, epochs and CIDEr

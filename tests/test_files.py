@@ -10,13 +10,13 @@ import pytest
 from naic.errors import CheckpointError, ConfigError, StoreError, WriteError
 from naic.files import (
     cache_folder,
-    locked,
     remove_folder,
     remove_temporaries,
     sweep,
     whole_folder,
     write_atomically,
 )
+from naic.resume import locked
 
 
 def test_a_write_replaces_the_file_and_leaves_nothing_else(tmp_path: Path) -> None:

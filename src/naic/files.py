@@ -2,7 +2,6 @@
 
 import contextlib
 import errno
-import fcntl
 import json
 import os
 import re
@@ -10,11 +9,11 @@ import shutil
 import stat
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Literal
 
-from naic.errors import CheckpointError, ConfigError, DataError, StoreError, WriteError
+from naic.errors import CheckpointError, ConfigError, DataError, WriteError
 
 TEMPORARY_SUFFIX = ".part"
 _SAVING, _REMOVED = ".saving-", ".removed-"
@@ -125,41 +124,6 @@ def sweep(parent: Path) -> None:
     for prefix in (_SAVING, _REMOVED):
         for path in parent.glob(f"{prefix}*"):
             shutil.rmtree(path)
-
-
-@contextlib.contextmanager
-def locked(folder: Path, *, shared: bool = False) -> Iterator[None]:
-    """Hold `folder` for one writer; a second one is refused at once.
-
-    Several writers that know of each other hold it `shared`, and together keep out all others.
-
-    The lock is on the folder itself, so no lock file is left behind, and the kernel drops it when
-    the process dies, however it dies.
-    """
-    try:
-        descriptor = os.open(folder, os.O_RDONLY)
-    except OSError as error:
-        raise StoreError(
-            str(folder), f"cannot be opened ({error.strerror})", "Choose another --out."
-        ) from error
-    try:
-        try:
-            fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise StoreError(
-                str(folder),
-                "another run is writing to this folder",
-                "Wait for it to end, or choose another --out.",
-            ) from None
-        except OSError as error:
-            raise StoreError(
-                str(folder),
-                f"cannot be locked against other runs ({error.strerror})",
-                "Choose an --out on a disk of this machine.",
-            ) from error
-        yield
-    finally:
-        os.close(descriptor)
 
 
 def cache_folder() -> Path:
@@ -285,3 +249,28 @@ def parse_json(text: str, where: str, unused: tuple[str, str] | None = None) -> 
         why = f"the JSON holds a number of too many digits ({error})"
         raise DataError(where, why, "Is it a dataset?") from None
     return value
+
+
+def safetensors_header(
+    tensors: Iterable[tuple[str, str, Sequence[int], int]],
+    metadata: dict[str, str],
+    separators: tuple[str, str] | None = None,
+) -> bytes:
+    """What a safetensors file of these tensors begins with; their bytes follow in this order.
+
+    Written by hand, so that tensors go to the disk one by one as they lie in memory, and so that
+    the same tensors give the same bytes whatever the library's version.
+
+    Args:
+        tensors: name, kind (as "F16"), shape and number of bytes of each.
+        metadata: what else the header says.
+        separators: of the JSON.
+    """
+    header: dict[str, object] = {"__metadata__": metadata}
+    end = 0
+    for name, kind, shape, size in tensors:
+        start, end = end, end + size
+        header[name] = {"dtype": kind, "shape": [*shape], "data_offsets": [start, end]}
+    text = json.dumps(header, separators=separators).encode()
+    text += b" " * (-len(text) % 8)  # the tensors start aligned
+    return len(text).to_bytes(8, "little") + text

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from naic.errors import ConfigError, Problem, StoreError, WriteError
-from naic.files import locked, printable, what_is, write_atomically, writing
+from naic.files import printable, what_is, write_atomically, writing
 
 Warn = Callable[[Problem], None]
 OTHER_FOLDER = "Choose another --out."
@@ -29,8 +29,43 @@ _ALONE = "The run goes on. Give no second command that writes there before it en
 
 
 @contextlib.contextmanager
+def locked(folder: Path, *, shared: bool = False) -> Iterator[None]:
+    """Hold `folder` for one writer; a second one is refused at once.
+
+    Several writers that know of each other hold it `shared`, and together keep out all others.
+
+    The lock is on the folder itself, so no lock file is left behind, and the kernel drops it when
+    the process dies, however it dies.
+    """
+    try:
+        descriptor = os.open(folder, os.O_RDONLY)
+    except OSError as error:
+        raise StoreError(
+            str(folder), f"cannot be opened ({error.strerror})", "Choose another --out."
+        ) from error
+    try:
+        try:
+            fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise StoreError(
+                str(folder),
+                "another run is writing to this folder",
+                "Wait for it to end, or choose another --out.",
+            ) from None
+        except OSError as error:
+            raise StoreError(
+                str(folder),
+                f"cannot be locked against other runs ({error.strerror})",
+                "Choose an --out on a disk of this machine.",
+            ) from error
+        yield
+    finally:
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
 def claim(folder: Path, *, shared: bool = False) -> Iterator[None]:
-    """Make the folder if it is not there, and keep other runs out of it (see `files.locked`)."""
+    """Make the folder if it is not there, and keep other runs out of it (see `locked`)."""
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
     with locked(folder, shared=shared):

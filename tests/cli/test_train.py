@@ -153,7 +153,7 @@ def test_dry_run_sees_what_the_run_would_refuse(
     assert main(["train", "config.toml", "--dry-run", "--resume", "auto"]) == 0
     assert "on from step-00000005" in capsys.readouterr().out
     assert main(["train", "config.toml", "--dry-run", "--resume", "auto", "--seed", "9"]) == 2
-    assert "seed: the run was begun with 3, and this is 9" in capsys.readouterr().err
+    assert "it was begun with seed = 3 (now 9)" in capsys.readouterr().err
     assert main(["train", "config.toml", "--dry-run", "--out", "run/captions"]) == 1
     assert "val-beam1.json" in capsys.readouterr().err
     assert everything(here) == before

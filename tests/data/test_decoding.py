@@ -10,7 +10,7 @@ from PIL import Image
 
 from naic.data import decoding
 from naic.data.decode_worker import LENGTH, pack, unpack
-from naic.data.decoding import ENOUGH_FOR_PROCESSES, Decoder, decode_batches
+from naic.data.decoding import ENOUGH_FOR_PROCESSES, ImageDecoder, decode_batches
 from naic.data.shapes import SceneImage
 from naic.errors import ImageError
 from naic.images.sources import (
@@ -48,7 +48,7 @@ def decode(
 ) -> tuple[list[int], list[ImageError | None]]:
     """The upper left value of each image, and the errors."""
     places = np.zeros((len(images), SIZE, SIZE, 3), np.uint8)
-    with Decoder(workers, SIZE, isolated=isolated) as decoder:
+    with ImageDecoder(workers, SIZE, isolated=isolated) as decoder:
         futures = [decoder.submit(*task) for task in zip(images, places, strict=True)]
         errors = [future.result() for future in futures]
     assert (places == places[:, :1, :1]).all()
@@ -130,9 +130,9 @@ def test_workers_end_with_their_parent() -> None:
     root = Path(__file__).parents[2]
     code = (
         "import numpy as np, time\n"
-        "from naic.data.decoding import Decoder\n"
+        "from naic.data.decoding import ImageDecoder\n"
         "from tests.data.test_decoding import SIZE, plain\n"
-        "decoder = Decoder(1, SIZE, isolated=True)\n"
+        "decoder = ImageDecoder(1, SIZE, isolated=True)\n"
         "decoder.submit(plain(1), np.zeros((SIZE, SIZE, 3), np.uint8)).result()\n"
         "print(decoder._workers[0]._process.pid, flush=True)\n"
         "time.sleep(60)"

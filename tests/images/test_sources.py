@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from naic.data.decoding import Decoder
+from naic.data.decoding import ImageDecoder
 from naic.errors import ImageError
 from naic.images import open_image, square_pixels
 from naic.images import sources as images_module
@@ -39,7 +39,7 @@ def test_images_can_be_decoded_in_another_process(tmp_path: Path) -> None:
     sources = [as_source(image, 1) for image in (data, np.asarray(photo()), photo())]
     sources.append(as_source(b"torn", 4))
     pixels = np.zeros((4, 32, 32, 3), np.uint8)
-    with Decoder(1, 32, isolated=True) as decoder:
+    with ImageDecoder(1, 32, isolated=True) as decoder:
         tasks = zip(sources, pixels, strict=True)
         errors = [result.result() for result in [decoder.submit(*task) for task in tasks]]
     assert [error and error.what for error in errors] == [None, None, None, "image 4"]

@@ -197,7 +197,7 @@ def test_the_kernels_of_our_own_are_used_in_graphs_of_few_images(
     count: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A model as wide as the one that ships, on a grid, with words enough to be cut in pieces."""
-    from naic.models import fused
+    from naic.runtime import fused
 
     torch.manual_seed(0)
     sizes = {"width": 512, "heads": 8, "encoder_layers": 1, "decoder_layers": 2, "hidden": 2048}

@@ -2,15 +2,18 @@
 
 import math
 import xml.etree.ElementTree as ElementTree
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from PIL import ImageFont
 
 from naic.errors import ConfigError
 from naic.tasks.charts import HEIGHT, WIDTH, Bar, Dot, Line, Scale, bars, lines, scatter
 
+WIDE = ImageFont.load_default(12)
 SVG = "{http://www.w3.org/2000/svg}"
 NUMBERS = st.floats(-1e6, 1e6).map(lambda value: round(value, 3))
 
@@ -154,3 +157,33 @@ def test_a_logarithmic_scale_keeps_order_and_ends(one: float, other: float) -> N
     scale = Scale(low, high, 10, 110, log=True)
     assert len(scale.ticks) >= 2
     assert 9.9 <= scale(low) <= scale(high) <= 110.1
+
+
+NAMES = ["teacher, beam 3, no cache", "ViT-B/16 and GPT-2, greedy, eager", "W" * 40, "i"]
+
+
+def ends(root: ElementTree.Element) -> Iterator[tuple[float, float]]:
+    """Where each text begins and ends, in a font as wide as the usual ones."""
+    for text in root.iter(f"{SVG}text"):
+        x, long = float(text.get("x", "")), WIDE.getlength(text.text or "")
+        long *= 15 / 12 * 1.1 if text.get("class") == "title" else 1  # bold
+        start = {"start": x, "middle": x - long / 2, "end": x - long}[text.get("text-anchor", "")]
+        yield start, start + long
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda: bars("B", "ms", [Bar(name, 1e6 * n) for n, name in enumerate(NAMES, 1)]),
+        lambda: bars("B", "ms", [Bar(name, n) for n, name in enumerate(NAMES, 1)], log=True),
+        lambda: lines("L", "x", "y", [Line(name, ((0, 1), (1, 1e6))) for name in NAMES]),
+        lambda: scatter("S", "x", "y", [Dot(name, 1.0, -123456.0) for name in NAMES]),
+        lambda: bars("A long title " * 12, "and a long unit " * 12, [Bar("a", 1.0)]),
+    ],
+)
+def test_no_label_is_cut_off(draw: Callable[[], str]) -> None:
+    root = parse(draw())
+    width = float(root.get("width", ""))
+    assert root.get("viewBox", "").split()[2] == root.get("width")
+    for start, end in ends(root):
+        assert 0 <= start <= end <= width

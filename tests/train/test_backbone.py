@@ -190,7 +190,7 @@ def test_a_run_begun_before_there_were_backbone_goes_on(home: Path, tmp_path: Pa
     path.write_text("".join(x for x in kept if not x.startswith(("backbone =", "seen ="))))
     more = {"epochs": 2, "batch": 4, **QUIET}
     run(tmp_path / "old", home / "features", model=MODEL, run=more, resume=True)
-    with pytest.raises(ConfigError, match=r"model\.seen: the run was begun with 1\.0"):
+    with pytest.raises(ConfigError, match=r"it was begun with model\.seen = 1\.0"):
         run(tmp_path / "old", home / "features", model={**MODEL, "seen": 0.5}, resume=True)
 
 

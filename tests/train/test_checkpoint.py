@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from naic.errors import CheckpointError, StoreError, WriteError
-from naic.files import locked
+from naic.resume import locked
 from naic.train import checkpoint
 from naic.train.checkpoint import latest, load, save
 from tests.train.snapshots import FILES, assert_same, names, snapshot

@@ -11,8 +11,8 @@ import torch
 
 from naic.decode.decoding import Decoding
 from naic.errors import TrainingError
-from naic.files import locked
 from naic.models.folder import load_model
+from naic.resume import locked
 from naic.train import checkpoint
 from naic.train.engine import TrainingEngine
 from naic.train.loop import train

@@ -13,8 +13,8 @@ from naic.data.batches import read_features
 from naic.data.features import FeatureStore
 from naic.decode.decoding import Decoding
 from naic.errors import CheckpointError, ConfigError, StoreError
-from naic.files import locked
 from naic.models.folder import load_model, read_weights
+from naic.resume import locked
 from naic.train import checkpoint
 from naic.train.config import read_settings, settings_toml
 from naic.train.loop import train

@@ -11,11 +11,9 @@ from rich.table import Table
 
 from naic.cli.main import FAILED, SOME_SKIPPED
 from naic.metrics.bootstrap import FEWEST_IMAGES
-from naic.tasks.evaluate.options import EvaluateOptions, check_log
-from naic.tasks.evaluate.report import write_reports
+from naic.tasks.evaluate.options import EvaluateOptions, check_log, names_test
+from naic.tasks.evaluate.report import log_test_evaluation, signature_line, write_reports
 from naic.tasks.evaluate.run import Evaluation, evaluate
-from naic.tasks.evaluate.signature import signature_line
-from naic.tasks.evaluate.test_evaluations import log_test_evaluation, names_test
 
 HELP = """Score captions against human references, as the public COCO evaluation does.
 

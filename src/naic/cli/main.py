@@ -19,7 +19,7 @@ VERBS = {
     "train": ("naic.cli.train", "train a captioner on a feature store"),
     "distil": ("naic.cli.distil", "let a teacher caption images for a student to learn from"),
     "reproduce": ("naic.cli.reproduce", "run the paper's ladder, from features to tables"),
-    "evaluate": ("naic.cli.evaluate", "score captions against those of people"),
+    "evaluate": ("naic.cli.evaluate", "score captions against human references"),
     "finetune": ("naic.cli.finetune", "teach the model inside naic your own captions"),
     "pack": ("naic.cli.pack", "make a trained model small, with a backbone of its own"),
     "export": ("naic.cli.export", "turn a model into one ONNX graph"),

@@ -83,6 +83,8 @@ def _table(title: str, rows: Sequence[TableRow]) -> Table:
         "bad ends %",
     ]
     timed = any(row["latency_ms"] is not None for row in rows)
+    if timed and (words := rows[0].get("latency_words")):
+        table.caption = f"ms: one image from its features; the teacher writes {words} words"
     for head in (*heads, "true %", *(("ms", "speedup") if timed else ("last CIDEr, val",))):
         table.add_column(head, justify="right")
     for row in rows:

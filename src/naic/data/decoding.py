@@ -20,7 +20,6 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from io import BufferedReader, BufferedWriter
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 import numpy as np
@@ -81,7 +80,7 @@ def decode_batches(
     first = list(itertools.islice(coming, ENOUGH_FOR_PROCESSES)) if processes else []
     coming = itertools.chain(first, coming)
     isolated = len(first) == ENOUGH_FOR_PROCESSES
-    with Decoder(workers or os.cpu_count() or 1, pixels, isolated=isolated) as decoder:
+    with ImageDecoder(workers or os.cpu_count() or 1, pixels, isolated=isolated) as decoder:
         waiting: deque[_Batch] = deque()
         start = 0
         while chunk := list(itertools.islice(coming, batch)):
@@ -103,7 +102,7 @@ def _finished(batch: _Batch) -> Decoded:
     return Decoded([batch.first + row for row in good], pixels, errors)
 
 
-class Decoder:
+class ImageDecoder:
     """Decodes in `workers` processes of its own if `isolated`, else in threads of this one."""
 
     def __init__(self, workers: int, pixels: int, *, isolated: bool) -> None:
@@ -116,12 +115,7 @@ class Decoder:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._pool.shutdown(cancel_futures=True)
         for worker in self._workers:
             worker.close()

@@ -23,7 +23,7 @@ OWN = ("plan.json*", "shard-*.jsonl*", "vocab.json*", "index.json*", "features",
 
 
 class PseudoWriter:
-    """Writes a store for the images `ids`; the caller holds the folder's lock (`files.locked`)."""
+    """Writes a store for the images `ids`; the caller holds the folder's lock (`resume.locked`)."""
 
     def __init__(
         self, folder: Path, ids: Sequence[str], settings: dict[str, Any], per_shard: int

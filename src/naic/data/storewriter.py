@@ -13,12 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from naic.data.features import FORMAT, KINDS, Features, FeatureStore, map_shard
 from naic.data.records import Record
 from naic.errors import Problem, StoreError
-from naic.files import remove_temporaries, write_atomically
+from naic.files import remove_temporaries, safetensors_header, write_atomically
 from naic.resume import keep_request, pretty
 
 DESCRIPTIONS = ("plan.json", "records.jsonl", "errors.jsonl", "index.json")
@@ -34,7 +33,7 @@ class ShardRows:
 
 
 class StoreWriter:
-    """Writes a store for `records`; the caller holds the folder's lock (`files.locked`)."""
+    """Writes a store for `records`; the caller holds the folder's lock (`resume.locked`)."""
 
     def __init__(
         self,
@@ -77,7 +76,13 @@ class StoreWriter:
             "errors": [[position, p.where, p.why, p.hint] for position, p in errors],
         }
         ends = np.cumsum(rows.lengths, dtype="<i8")
-        header = _header(kind, features, ends, note)
+        header = safetensors_header(
+            [
+                ("features", kind, features.shape, features.nbytes),
+                ("ends", "I64", ends.shape, ends.nbytes),
+            ],
+            {"naic": json.dumps(note)},
+        )
         write_atomically(self._path(number), header, features.data, ends.data)
 
     def finish(self, problems: Sequence[Problem] = ()) -> FeatureStore:
@@ -137,25 +142,6 @@ def _finite(features: Features) -> bool:
     bits = features.view("<u2").reshape(-1)
     pieces = (bits[start : start + 2**17] for start in range(0, len(bits), 2**17))
     return all((piece & exponent).max() < exponent for piece in pieces)
-
-
-def _header(
-    kind: str, features: Features, ends: npt.NDArray[np.int64], note: dict[str, Any]
-) -> bytes:
-    """The head of a safetensors file that holds the two arrays in this order.
-
-    Written by hand so that the arrays go to the disk as they lie in memory, without a copy, and
-    so that the same shard has the same bytes whatever the library's version.
-    """
-    split = features.nbytes
-    head = {
-        "__metadata__": {"naic": json.dumps(note)},
-        "features": {"dtype": kind, "shape": features.shape, "data_offsets": [0, split]},
-        "ends": {"dtype": "I64", "shape": ends.shape, "data_offsets": [split, split + ends.nbytes]},
-    }
-    text = json.dumps(head).encode()
-    text += b" " * (-len(text) % 8)  # the arrays start aligned
-    return len(text).to_bytes(8, "little") + text
 
 
 def _digest(records: Sequence[Record]) -> str:

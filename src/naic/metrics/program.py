@@ -13,7 +13,6 @@ import selectors
 import signal
 import subprocess
 import time
-from types import TracebackType
 from typing import IO
 
 from naic.errors import MetricError
@@ -80,12 +79,7 @@ class Program:
     def __enter__(self) -> "Program":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._end()
         self._pipes.close()
         for pipe in (self._input, self._process.stdout, self._process.stderr):

@@ -25,9 +25,10 @@ from pathlib import Path
 import numpy as np
 
 from naic.errors import MetricError, MissingExtraError, StoreError, WriteError
-from naic.files import cache_folder, locked, remove_temporaries, write_atomically
+from naic.files import cache_folder, remove_temporaries, write_atomically
 from naic.metrics import java
 from naic.metrics.score import Floats, Score, mean_score
+from naic.resume import locked
 
 NAME = "SPICE"
 PROGRAM = "spice-1.0"

@@ -1,7 +1,7 @@
 """The decoder: word by word (causal), or all N agents at once (parallel)."""
 
 import math
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -11,9 +11,8 @@ from naic.models.layers import (
     CrossAttention,
     FeedForward,
     SelfAttention,
+    WordScores,
     additive,
-    aligned,
-    aligned_linear,
     linear,
     sinusoids,
 )
@@ -82,8 +81,8 @@ class DecoderLayer(nn.Module):
     def hear(self, x: Tensor, *, causal: bool) -> Tensor:
         """The places of each caption look at each other: (B, C, N, D) to (B, C, N, D)."""
         captions = x.flatten(0, 1)  # (B*C, N, D)
-        heard: Tensor = self.attention(captions, self.attention_norm, self.dropout, causal=causal)
-        return heard.view_as(x)
+        heard: Tensor = self.dropout(self.attention(self.attention_norm(captions), causal=causal))
+        return (captions + heard).view_as(x)
 
     def look(self, x: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:
         """All the rest of the layer: (B, C, N, D) to (B, C, N, D)."""
@@ -100,13 +99,14 @@ class DecoderLayer(nn.Module):
         visible: Tensor,
     ) -> Tensor:
         """(B, W, D) to (B, W, D): one more word of each sentence."""
-        x = self.attention.step(x, self.attention_norm, self.dropout, past, position, visible)
+        heard = self.attention.step(self.attention_norm(x), past, position, visible)
+        x = x + self.dropout(heard)
         return self._look(x, keys, values, mask)
 
     def _look(self, x: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:
         """The parts that treat each word by itself, whatever sentence it belongs to: (B, T, D)."""
-        x = self.cross(x, self.cross_norm, self.dropout, keys, values, mask)
-        x = self.feed_forward(x, self.feed_forward_norm, self.dropout)
+        x = x + self.dropout(self.cross(self.cross_norm(x), keys, values, mask))
+        x = x + self.dropout(self.feed_forward(self.feed_forward_norm(x)))
         return x
 
 
@@ -114,7 +114,6 @@ class Decoder(nn.Module):
     """Speaks about a memory; with words as input (causal), or with positions alone (parallel)."""
 
     positions: Tensor  # (N, D)
-    opening: Tensor | None  # (N, D)
 
     def __init__(self, config: TransformerConfig, words: int, *, causal: bool) -> None:
         super().__init__()
@@ -128,28 +127,7 @@ class Decoder(nn.Module):
         self.dropout = nn.Dropout(config.dropout)
         self.layers = nn.ModuleList(DecoderLayer(config) for _ in range(config.decoder_layers))
         self.norm = nn.LayerNorm(config.width)
-        self.output = linear(config.width, words)
-        self.words = words
-        self.register_buffer("opening", None, persistent=False)
-
-    @torch.no_grad()
-    def settle(self) -> None:
-        """Make ready for use alone: what depends on no image is computed once.
-
-        The agents of a parallel decoder hear no words, so what they say to each other in the first
-        layer is the same for every image.
-        """
-        first = self.layers[0]
-        assert isinstance(first, DecoderLayer)
-        if not self.causal and self.opening is None:
-            self.opening = first.hear(self.positions[None, None], causal=False)[0, 0]
-        self.output = aligned(self.output)
-
-    def train(self, mode: bool = True) -> Self:
-        """Nothing is settled in a model that learns."""
-        if mode:
-            self.opening = None
-        return super().train(mode)
+        self.output: nn.Linear = WordScores(config.width, words)
 
     def remember(self, encoded: Tensor, mask: Tensor | None) -> Memory:
         """All layers' keys and values of the regions (B, R, D), in one multiplication."""
@@ -163,24 +141,19 @@ class Decoder(nn.Module):
     def forward(self, memory: Memory, words: Tensor | None) -> Tensor:
         """(B, C, N, V) logits of each word after those before it; parallel: (B, 1, N, V)."""
         x = self.dropout(self._inputs(memory, words))
-        opened = self.opening is not None
         # unbind, not an index for each layer: its gradient is one stack instead of L sums
         for layer, keys, values in zip(
             self.layers, memory.keys.unbind(0), memory.values.unbind(0), strict=True
         ):
             assert isinstance(layer, DecoderLayer)
-            if opened:
-                x = layer.look(x, keys, values, memory.mask)
-                opened = False
-            else:
-                x = layer(x, keys, values, memory.mask, causal=self.causal)
-        return aligned_linear(self.norm(x), self.output, self.words)
+            x = layer(x, keys, values, memory.mask, causal=self.causal)
+        scores: Tensor = self.output(self.norm(x))
+        return scores
 
     def _inputs(self, memory: Memory, words: Tensor | None) -> Tensor:
         """(B, C, N, D) what the first layer is given."""
         if not self.causal:
-            begin = self.positions if self.opening is None else self.opening
-            return begin.expand(memory.keys.shape[1], 1, -1, -1)
+            return self.positions.expand(memory.keys.shape[1], 1, -1, -1)
         if words is None:
             raise ValueError("a causal captioner needs the words that it is to say next")
         silence = words.new_full((*words.shape[:2], 1), BOS)
@@ -216,7 +189,8 @@ class Decoder(nn.Module):
             assert isinstance(layer, DecoderLayer)
             keys, values, past = memory.keys[number], memory.values[number], cache.past[number]
             x = layer.step(x, keys, values, memory.mask, past, position, visible)
-        return aligned_linear(self.norm(x), self.output, self.words)
+        scores: Tensor = self.output(self.norm(x))
+        return scores
 
     def follow(self, cache: Cache, parents: Tensor, position: Tensor) -> Cache:
         """The cache when, after word `position`, sentence w goes on from sentence parents[b, w]."""

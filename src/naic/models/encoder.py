@@ -5,7 +5,7 @@ from torch import Tensor, nn
 
 from naic.errors import ConfigError
 from naic.models.config import TransformerConfig
-from naic.models.layers import FeedForward, SelfAttention, additive, grid_codes, linear
+from naic.models.layers import FeedForward, GridCodes, SelfAttention, additive, linear
 
 
 class EncoderLayer(nn.Module):
@@ -21,8 +21,8 @@ class EncoderLayer(nn.Module):
 
     def forward(self, x: Tensor, mask: Tensor | None) -> Tensor:
         """(B, R, D) to (B, R, D)."""
-        x = self.attention(x, self.attention_norm, self.dropout, mask)
-        x = self.feed_forward(x, self.feed_forward_norm, self.dropout)
+        x = x + self.dropout(self.attention(self.attention_norm(x), mask))
+        x = x + self.dropout(self.feed_forward(self.feed_forward_norm(x)))
         return x
 
 
@@ -43,26 +43,15 @@ class Encoder(nn.Module):
     no order.
     """
 
-    codes: Tensor | None  # (R, D)
-
     def __init__(self, config: TransformerConfig, features: int) -> None:
         super().__init__()
-        self.grid = config.grid
+        self.codes: nn.Module | None = GridCodes() if config.grid else None
         self.seen = config.seen
         self.project = linear(features, config.width)
         self.project_norm = nn.LayerNorm(config.width)
         self.dropout = nn.Dropout(config.dropout)
         self.layers = nn.ModuleList(EncoderLayer(config) for _ in range(config.encoder_layers))
         self.norm = nn.LayerNorm(config.width)
-        self.register_buffer("codes", None, persistent=False)
-
-    def settle(self, regions: int) -> None:
-        """Keep the codes of a grid of `regions`, which else are made anew in each pass."""
-        weight = self.project.weight
-        known = self.codes is not None and len(self.codes) == regions
-        if self.grid and not known:  # a recorded graph may read those that are there
-            codes = grid_codes(regions, weight.shape[0], weight.device)
-            self.codes = codes.to(weight.dtype)
 
     def forward(self, features: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor | None]:
         """(B, R, F) to (B, R, D), and the mask (B, R) as attention takes it, (B, 1, 1, R)."""
@@ -73,8 +62,8 @@ class Encoder(nn.Module):
         if mask is not None:
             blocked = additive(mask[:, None, None, :], projected.dtype)
         x: Tensor = self.project_norm(self.dropout(projected.relu()))
-        if self.grid:
-            x = x + self._codes(x)
+        if self.codes is not None:
+            x = x + self.codes(x)
         if self.training and self.seen < 1:
             if mask is not None:
                 why = "its images have different numbers of regions"
@@ -84,8 +73,3 @@ class Encoder(nn.Module):
             x = layer(x, blocked)
         x = self.norm(x)
         return x, blocked
-
-    def _codes(self, x: Tensor) -> Tensor:
-        if self.codes is not None and len(self.codes) == x.shape[1]:
-            return self.codes
-        return grid_codes(x.shape[1], x.shape[2], x.device).to(x.dtype)

@@ -9,7 +9,6 @@ Folders appear whole or not at all, and weights are safetensors only: the checkp
 run are written and read with what is here too.
 """
 
-import json
 import os
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -27,7 +26,7 @@ from torch.overrides import TorchFunctionMode
 from naic.backbones.inside import current_name
 from naic.config import read_toml, structure, to_toml
 from naic.errors import CheckpointError, ConfigError
-from naic.files import whole_folder
+from naic.files import safetensors_header, whole_folder
 from naic.models.captioners import captioner_spec
 from naic.models.contract import CaptionerSpec
 from naic.models.packing import unpack
@@ -217,16 +216,8 @@ def _header(weights: Mapping[str, Tensor]) -> tuple[list[str], bytes]:
     """The order of the tensors, and what the file begins with."""
     # The widest numbers first: each tensor then starts at a multiple of the size of its numbers.
     names = sorted(weights, key=lambda name: (-weights[name].element_size(), name))
-    header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
-    end = 0
-    for name in names:
-        tensor = weights[name]
-        start, end = end, end + tensor.numel() * tensor.element_size()
-        kind, shape = _KINDS[tensor.dtype], list(tensor.shape)
-        header[name] = {"dtype": kind, "shape": shape, "data_offsets": [start, end]}
-    text = json.dumps(header, separators=(",", ":")).encode()
-    text += b" " * (-len(text) % 8)
-    return names, len(text).to_bytes(8, "little") + text
+    tensors = [(n, _KINDS[weights[n].dtype], weights[n].shape, weights[n].nbytes) for n in names]
+    return names, safetensors_header(tensors, {"format": "pt"}, (",", ":"))
 
 
 def _chunks(opening: bytes, tensors: Iterable[Tensor]) -> Iterator[bytes | memoryview]:

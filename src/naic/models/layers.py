@@ -4,9 +4,6 @@ B images, T places in a sequence, D the width, H heads of d = D/H numbers each.
 """
 
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
 
 import torch
 import torch.nn.functional as F
@@ -27,41 +24,34 @@ def linear(inputs: int, outputs: int, blocks: int = 1) -> nn.Linear:
     return layer
 
 
-HALF = (torch.float16, torch.bfloat16)
-FEW = 64  # places: with more of them the libraries' own kernels are as fast
-_FEWER: ContextVar[bool] = ContextVar("fewer_kernels", default=False)
-ALIGNED = 64  # outputs: rows of such a length are written and read in whole pieces by a GPU
+class WordScores(nn.Linear):
+    """The output layer: a score for every word of the vocabulary.
 
-
-def aligned_linear(x: Tensor, layer: nn.Linear, words: int) -> Tensor:
-    """The first `words` outputs of `layer(x)`, with rows that a GPU can handle in whole pieces.
-
-    A vocabulary has an odd number of words; products with rows of such a length take slow paths
-    in half precision, so they get some more outputs, which are left out again. The layer of a
-    settled model has them already (`aligned`).
+    Under mixed precision it computes in float32: the score of a likely word is about 34, and there
+    bfloat16 goes in steps of 0.25 nats.
     """
-    if not x.is_cuda or layer.out_features % ALIGNED == 0:
-        found: Tensor = layer(x)
-        return found if layer.out_features == words else found[..., :words]
-    spare = -layer.out_features % ALIGNED
-    weight = F.pad(layer.weight, (0, 0, 0, spare))
-    bias = F.pad(layer.bias, (0, spare))
-    return F.linear(x, weight, bias)[..., :words]
 
+    ALIGNED = 64  # outputs: rows of such a length are written and read in whole pieces by a GPU
 
-def aligned(layer: nn.Linear) -> nn.Linear:
-    """The layer with as many outputs more, of no weight, as `aligned_linear` would give it."""
-    spare = -layer.out_features % ALIGNED
-    if not layer.weight.is_cuda or not spare:
-        return layer
-    with torch.device("meta"):
-        longer = nn.Linear(layer.in_features, layer.out_features + spare)
-    weights = {
-        "weight": F.pad(layer.weight.detach(), (0, 0, 0, spare)),
-        "bias": F.pad(layer.bias.detach(), (0, spare)),
-    }
-    longer.load_state_dict(weights, assign=True)
-    return longer.eval()
+    def __init__(self, width: int, words: int) -> None:
+        super().__init__(width, words)
+        nn.init.xavier_uniform_(self.weight)
+        nn.init.zeros_(self.bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(..., D) to (..., V)."""
+        if not torch.is_autocast_enabled(x.device.type):
+            return self._scores(x)
+        with torch.autocast(x.device.type, enabled=False):
+            return self._scores(x.to(self.weight.dtype))
+
+    def _scores(self, x: Tensor) -> Tensor:
+        """On a GPU with some more outputs, which are left out again: odd numbers are slow."""
+        spare = -self.out_features % self.ALIGNED
+        if not x.is_cuda or not spare:
+            return super().forward(x)
+        weight, bias = F.pad(self.weight, (0, 0, 0, spare)), F.pad(self.bias, (0, spare))
+        return F.linear(x, weight, bias)[..., : self.out_features]
 
 
 def sinusoids(length: int, width: int) -> Tensor:
@@ -99,6 +89,14 @@ def grid_codes(regions: int, width: int, device: torch.device) -> Tensor:
     return torch.cat((rows, columns), -1).reshape(regions, width)
 
 
+class GridCodes(nn.Module):
+    """Tells each region of a square grid its row and its column."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(R, D) to be added to regions x (B, R, D)."""
+        return grid_codes(x.shape[1], x.shape[2], x.device).to(x.dtype)
+
+
 def additive(allowed: Tensor, dtype: torch.dtype) -> Tensor:
     """The mask as what is added to attention scores: 0 where allowed, -inf elsewhere.
 
@@ -124,65 +122,6 @@ def attend(
     return seen.transpose(1, 2).flatten(2)
 
 
-def project(x: Tensor, norm: nn.LayerNorm, layer: nn.Linear, *, relu: bool = False) -> Tensor:
-    """What `layer` makes of norm(x), and ReLU of that if it is asked for.
-
-    On a GPU, for use and not for training, in one kernel where there are few places.
-    """
-    if by_hand(x):
-        if in_one_kernel(x, layer, norm):
-            from naic.models.fused import linear as fused
-
-            return fused(x, layer, norm, relu=relu)
-        if relu:  # which a product can end in at no cost
-            flat = norm(x).flatten(0, -2)
-            ended = torch._addmm_activation(layer.bias, flat, layer.weight.t())
-            return ended.view(*x.shape[:-1], -1)
-    found: Tensor = layer(norm(x))
-    return found.relu() if relu else found
-
-
-def add(residual: Tensor, x: Tensor, layer: nn.Linear, dropout: nn.Dropout) -> Tensor:
-    """The sum of `residual` and dropout(layer(x)), likewise."""
-    if by_hand(x) and not dropout.training and in_one_kernel(x, layer, None):
-        from naic.models.fused import linear as fused
-
-        return fused(x, layer, None, residual)
-    found: Tensor = residual + dropout(layer(x))
-    return found
-
-
-def by_hand(x: Tensor) -> bool:
-    """Whether what a compiler would do is done by hand: for use, on a GPU, in half precision."""
-    if not x.is_cuda or x.dtype not in HALF or torch.is_grad_enabled():
-        return False
-    return not torch.compiler.is_compiling() and not torch.is_autocast_enabled(x.device.type)
-
-
-@contextmanager
-def fewer_kernels() -> Iterator[None]:
-    """While a graph is recorded: kernels of our own are used where places are few.
-
-    Elsewhere they are not: to start one of them takes Python longer than several of torch's.
-    """
-    token = _FEWER.set(True)
-    try:
-        yield
-    finally:
-        _FEWER.reset(token)
-
-
-def in_one_kernel(x: Tensor, layer: nn.Linear, norm: nn.LayerNorm | None) -> bool:
-    """Whether there are so few places that starting a kernel takes longer than running it."""
-    if not _FEWER.get() or x.numel() > FEW * x.shape[-1]:
-        return False
-    try:
-        from naic.models.fused import fits, works
-    except ImportError:  # no Triton
-        return False
-    return fits(layer, norm) and works(x.device, x.dtype)
-
-
 class SelfAttention(nn.Module):
     """Places of one sequence look at each other."""
 
@@ -193,55 +132,44 @@ class SelfAttention(nn.Module):
         self.qkv = linear(width, width, blocks=3)
         self.out = linear(width, width)
 
-    def forward(
-        self,
-        x: Tensor,
-        norm: nn.LayerNorm,
-        dropout: nn.Dropout,
-        mask: Tensor | None = None,
-        *,
-        causal: bool = False,
-    ) -> Tensor:
-        """(B, T, D) to (B, T, D), the sum with what was there.
+    def forward(self, x: Tensor, mask: Tensor | None = None, *, causal: bool = False) -> Tensor:
+        """(B, T, D) to (B, T, D).
 
         Args:
-            x: what is there.
-            norm: through which it is looked at.
-            dropout: of what is added.
+            x: the places.
             mask: additive, or None for none at all.
             causal: no place sees those after it.
         """
-        batch, places, width = x.shape
-        qkv = project(x, norm, self.qkv)
-        parts = qkv.view(batch, places, 3, self.heads, width // self.heads)
+        found: Tensor = self.out(self.look(self.qkv(x), mask, causal=causal))
+        return found
+
+    def look(self, qkv: Tensor, mask: Tensor | None, *, causal: bool) -> Tensor:
+        """What the places see in each other, (B, T, D), by queries, keys and values (B, T, 3D)."""
+        batch, places, width = qkv.shape
+        parts = qkv.view(batch, places, 3, self.heads, width // (3 * self.heads))
         query, key, value = parts.permute(2, 0, 3, 1, 4).unbind(0)  # (B, H, T, d) each
         rate = self.dropout if self.training else 0.0
-        seen = attend(query, key, value, mask, rate, causal=causal)
-        return add(x, seen, self.out, dropout)
+        return attend(query, key, value, mask, rate, causal=causal)
 
-    def step(
-        self,
-        x: Tensor,
-        norm: nn.LayerNorm,
-        dropout: nn.Dropout,
-        past: Tensor,
-        position: Tensor,
-        visible: Tensor,
-    ) -> Tensor:
-        """One more word of each of W sentences an image, (B, W, D), after those in `past`.
+    def step(self, x: Tensor, past: Tensor, position: Tensor, visible: Tensor) -> Tensor:
+        """One more word of each of W sentences an image, (B, W, D), after those in `past`."""
+        found: Tensor = self.out(self.look_back(self.qkv(x), past, position, visible))
+        return found
+
+    def look_back(self, qkv: Tensor, past: Tensor, position: Tensor, visible: Tensor) -> Tensor:
+        """What one word of each sentence sees of those before it, (B, W, D).
 
         `past` (B, N, W, 2, H, d) holds the keys and values said so far; those of this word are
         written into it at `position`. All N*W slots of an image are looked at in each step, so
         that its shapes never change; `visible` (B, 1, W, N*W) lets through the sentence's own.
         """
-        batch, beams, width = x.shape
-        qkv = project(x, norm, self.qkv)
-        parts = qkv.view(batch, beams, 3, self.heads, width // self.heads)
+        batch, beams, width = qkv.shape
+        parts = qkv.view(batch, beams, 3, self.heads, width // (3 * self.heads))
         past.index_copy_(1, position.view(1), parts[:, None, :, 1:])
         key, value = past.flatten(1, 2).permute(2, 0, 3, 1, 4).unbind(0)  # (B, H, N*W, d)
         query = parts[:, :, 0].transpose(1, 2)  # (B, H, W, d)
         rate = self.dropout if self.training else 0.0
-        return add(x, attend(query, key, value, visible, rate), self.out, dropout)
+        return attend(query, key, value, visible, rate)
 
 
 class CrossAttention(nn.Module):
@@ -254,42 +182,28 @@ class CrossAttention(nn.Module):
         self.query = linear(width, width)
         self.out = linear(width, width)
 
-    def forward(
-        self,
-        x: Tensor,
-        norm: nn.LayerNorm,
-        dropout: nn.Dropout,
-        keys: Tensor,
-        values: Tensor,
-        mask: Tensor | None,
-    ) -> Tensor:
-        """(B, T, D) to (B, T, D), the sum with what was there.
+    def forward(self, x: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:
+        """(B, T, D) to (B, T, D).
 
         T runs over the words of all captions of an image. Captions do not see each other here, so
         they can share one long sequence, and the image's keys and values (B, H, R, d) need not be
         repeated for each of them.
         """
-        batch, places, width = x.shape
-        query = project(x, norm, self.query)
+        found: Tensor = self.out(self.look(self.query(x), keys, values, mask))
+        return found
+
+    def look(self, query: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:
+        """What the words see in the image, (B, T, D), by their queries (B, T, D)."""
+        batch, places, width = query.shape
         query = query.view(batch, places, self.heads, width // self.heads).transpose(1, 2)
         rate = self.dropout if self.training else 0.0
-        return add(x, attend(query, keys, values, mask, rate), self.out, dropout)
+        return attend(query, keys, values, mask, rate)
 
 
 class FeedForward(nn.Sequential):
-    """Each place by itself: out to the hidden width and back."""
+    """Each place by itself: out to the hidden width and back, (B, T, D) to (B, T, D)."""
 
     def __init__(self, width: int, hidden: int, dropout: float) -> None:
         super().__init__(
             linear(width, hidden), nn.ReLU(), nn.Dropout(dropout), linear(hidden, width)
         )
-
-    def forward(  # type: ignore[override]
-        self, x: Tensor, norm: nn.LayerNorm, dropout: nn.Dropout
-    ) -> Tensor:
-        """(B, T, D) to (B, T, D), the sum with what was there."""
-        first, _, drop, last = self
-        assert isinstance(first, nn.Linear)
-        assert isinstance(last, nn.Linear)
-        hidden = drop(project(x, norm, first, relu=True))
-        return add(x, hidden, last, dropout)

@@ -92,15 +92,6 @@ class TransformerCaptioner(nn.Module):
         grid: Tensor = self.backbone(pixels)
         return grid
 
-    def settle(self, regions: int) -> None:
-        """Make ready for use alone: what depends on no image is computed once.
-
-        For a model in eval mode whose weights stay as they are, after it was brought to its device.
-        It says what it said before; images of another number of regions take a little longer.
-        """
-        self.encoder.settle(regions)
-        self.decoder.settle()
-
     def empty_cache(self, memory: Memory, width: int = 1) -> Cache:
         """Room for writing `width` sentences an image."""
         if not self.causal:

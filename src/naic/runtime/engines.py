@@ -23,8 +23,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from naic.decode.beam import Beams
 from naic.errors import ConfigError
 from naic.models.contract import CaptionerSpec
-from naic.models.layers import fewer_kernels
-from naic.models.transformer import TransformerCaptioner
+from naic.runtime.fuse import fewer_kernels, fuse
 
 TOP = 5  # words that an agent is asked for
 MOST_PIXELS = 2048  # a side: a stranger's model must not fill the memory
@@ -98,9 +97,7 @@ class Whole(nn.Module):
         if not self._settled:
             self.eval()
             kind = next(self.parameters())
-            if isinstance(self.model, TransformerCaptioner):
-                seen = self.model.see(self.seen(pixels[:1].to(kind.device)))
-                self.model.settle(seen.shape[1])
+            fuse(self.model, self.seen(pixels[:1].to(kind.device)))
             self._settled = True
 
     def forward(self, pixels: Tensor) -> tuple[Tensor, Tensor]:

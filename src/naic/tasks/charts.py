@@ -6,18 +6,20 @@ dark.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from xml.sax.saxutils import escape
 
 from naic.errors import ConfigError
 
-WIDTH, HEIGHT = 760, 420
+WIDTH, HEIGHT = 760, 420  # wider where the labels need it
 LEFT, RIGHT, TOP, BOTTOM = 70, 190, 52, 48  # room for the labels around lines and points
 BAR, GAP = 20, 12
-LABELS = 170  # to the left of bars
+LABELS, NUMBERS = 170, 70  # least room to the left of bars, and what comes after their ends
+PLOT = 380  # least room for what is drawn between the labels
 LINE = 15  # least distance of two labels
-LETTER = 7  # pixels of one, about: to keep labels within the image
+MARGIN = 8
+TEXT, TITLE = 12, 16  # pixels of the font; the title's letters are bold, so it counts for more
 # Of middling lightness, so that each can be told from white and from black; the first is for the
 # one that a chart is about where there is only one.
 COLOURS = ("#3b82c4", "#d9730d", "#2e9e6b", "#b04fa3", "#c9a227", "#d1495b", "#6b7f8c")
@@ -95,13 +97,16 @@ def bars(title: str, unit: str, values: Sequence[Bar], *, log: bool = False) -> 
     _check(title, numbers, positive=log)
     height = TOP + len(values) * (BAR + GAP) + BOTTOM
     floor = min(numbers) / 1.0001 if log else min(0.0, *numbers)  # no bar of no length
-    across = Scale(floor, max(numbers), LABELS, WIDTH - 70, log=log)
-    parts = _across(across, unit, TOP - 6, height - BOTTOM)
+    left = max(LABELS, _widest(bar.label for bar in values) + 2 * MARGIN)
+    right = max(NUMBERS, _widest(_number(bar.value) for bar in values) + 2 * MARGIN)
+    width = _total(left, right, title, unit)
+    across = Scale(floor, max(numbers), left, width - right, log=log)
+    parts = _across(across, unit, TOP - 6, height - BOTTOM, width)
     for number, bar in enumerate(values):
         top = TOP + number * (BAR + GAP)
         middle = top + BAR / 2
         start, end = sorted((across(across.ticks[0] if log else 0.0), across(bar.value)))
-        parts.append(_text(LABELS - 8, middle + 4, bar.label, anchor="end"))
+        parts.append(_text(left - MARGIN, middle + 4, bar.label, anchor="end"))
         parts.append(
             f'<rect x="{start}" y="{top}" width="{round(end - start, 2)}" height="{BAR}" rx="2" '
             f'fill="{COLOURS[0]}" fill-opacity=".75"/>'
@@ -114,15 +119,15 @@ def bars(title: str, unit: str, values: Sequence[Bar], *, log: bool = False) -> 
                 _stroke(x, middle - 4, x, middle + 4, "whisker") for x in (low, across(bar.high))
             ]
         parts.append(_text(furthest + 6, middle + 4, _number(bar.value)))
-    return _svg(title, height, parts)
+    return _svg(title, width, height, parts)
 
 
 def lines(title: str, x: str, y: str, curves: Sequence[Line]) -> str:
     """Curves over the same axis; each has its name at its right end."""
     points = [point for curve in curves for point in curve.points]
     _check(title, [n for point in points for n in point])
-    across, down = _frame(points)
-    parts = _axes(across, down, x, y)
+    names = [curve.label for curve in curves if curve.points]
+    across, down, width, parts = _frame(points, title, x, y, names)
     ends = []
     for number, curve in enumerate(curves):
         if not curve.points:
@@ -136,21 +141,22 @@ def lines(title: str, x: str, y: str, curves: Sequence[Line]) -> str:
         last = curve.points[-1]
         parts.append(_circle(across(last[0]), down(last[1]), colour))
         ends.append((across(last[0]) + 8, down(last[1]) + 4, curve.label, colour))
-    return _svg(title, HEIGHT, [*parts, *_labels(ends)])
+    return _svg(title, width, HEIGHT, [*parts, *_labels(ends, width)])
 
 
 def scatter(title: str, x: str, y: str, dots: Sequence[Dot], *, log_x: bool = False) -> str:
     """Points with their names beside them."""
     _check(title, [n for dot in dots for n in (dot.x, dot.y)])
     _check(title, [dot.x for dot in dots], positive=log_x)
-    across, down = _frame([(dot.x, dot.y) for dot in dots], log_x=log_x)
-    parts = _axes(across, down, x, y)
+    points = [(dot.x, dot.y) for dot in dots]
+    labels = [dot.label for dot in dots]
+    across, down, width, parts = _frame(points, title, x, y, labels, log_x=log_x)
     names = []
     for number, dot in enumerate(dots):
         colour = COLOURS[number % len(COLOURS)]
         parts.append(_circle(across(dot.x), down(dot.y), colour))
         names.append((across(dot.x) + 8, down(dot.y) + 4, dot.label, colour))
-    return _svg(title, HEIGHT, [*parts, *_labels(names)])
+    return _svg(title, width, HEIGHT, [*parts, *_labels(names, width)])
 
 
 def _check(title: str, numbers: Sequence[float], *, positive: bool = False) -> None:
@@ -164,41 +170,70 @@ def _check(title: str, numbers: Sequence[float], *, positive: bool = False) -> N
         raise ConfigError(f"the chart {title!r}", why, "Draw it on a plain axis.")
 
 
-def _frame(points: Sequence[tuple[float, float]], *, log_x: bool = False) -> tuple[Scale, Scale]:
-    """The two axes; y grows upwards, pixels downwards."""
+def _width(text: str, size: int = TEXT) -> int:
+    """Pixels that a text takes, in the widest of the usual fonts."""
+    letters = sum(
+        0.4 if sign in " iIjl.,:;'|!()[]" else 1.0 if sign in "mMwW%@" or sign > "\u2fff" else 0.7
+        for sign in text
+    )
+    return math.ceil(size * letters)
+
+
+def _widest(labels: Iterable[str]) -> int:
+    return max(map(_width, labels), default=0)
+
+
+def _total(left: int, right: int, title: str, unit: str) -> int:
+    """The width of an image with so much room on both sides, that title and unit fit into."""
+    texts = max(_width(title, TITLE), _width(unit)) + 2 * MARGIN
+    return max(WIDTH, left + PLOT + right, texts)
+
+
+def _frame(
+    points: Sequence[tuple[float, float]],
+    title: str,
+    x: str,
+    y: str,
+    labels: Iterable[str],
+    *,
+    log_x: bool = False,
+) -> tuple[Scale, Scale, int, list[str]]:
+    """The two axes (y grows upwards, pixels downwards), the width, and what stands at the axes."""
     xs, ys = [x for x, _ in points], [y for _, y in points]
-    across = Scale(min(xs), max(xs), LEFT, WIDTH - RIGHT, log=log_x)
-    return across, Scale(min(ys), max(ys), HEIGHT - BOTTOM, TOP)
-
-
-def _axes(across: Scale, down: Scale, x: str, y: str) -> list[str]:
-    parts = _across(across, x, TOP, HEIGHT - BOTTOM)
+    down = Scale(min(ys), max(ys), HEIGHT - BOTTOM, TOP)
+    left = max(LEFT, _widest(map(_number, down.ticks)) + 2 * MARGIN)
+    right = max(RIGHT, _widest(labels) + 3 * MARGIN)
+    width = _total(left, right, title, x)
+    across = Scale(min(xs), max(xs), left, width - right, log=log_x)
+    parts = _across(across, x, TOP, HEIGHT - BOTTOM, width)
     for tick in down.ticks:
         at = down(tick)
-        parts.append(_stroke(LEFT, at, WIDTH - RIGHT, at, "grid"))
-        parts.append(_text(LEFT - 8, at + 4, _number(tick), anchor="end", kind="quiet"))
-    parts.append(_text(8, TOP - 8, y, kind="quiet"))
-    return parts
+        parts.append(_stroke(left, at, width - right, at, "grid"))
+        parts.append(_text(left - MARGIN, at + 4, _number(tick), anchor="end", kind="quiet"))
+    parts.append(_text(MARGIN, TOP - 8, y, kind="quiet"))
+    return across, down, width, parts
 
 
-def _across(scale: Scale, unit: str, top: float, bottom: float) -> list[str]:
+def _across(scale: Scale, unit: str, top: float, bottom: float, width: int) -> list[str]:
     """Upright grid lines with their numbers, and what they count."""
     parts = []
     for tick in scale.ticks:
         parts.append(_stroke(scale(tick), top, scale(tick), bottom, "grid"))
         parts.append(_text(scale(tick), bottom + 18, _number(tick), anchor="middle", kind="quiet"))
     middle = (scale(scale.ticks[0]) + scale(scale.ticks[-1])) / 2
+    half = _width(unit) / 2 + MARGIN
+    middle = min(max(middle, half), width - half)
     parts.append(_text(middle, bottom + 38, unit, anchor="middle", kind="quiet"))
     return parts
 
 
-def _labels(wanted: Sequence[tuple[float, float, str, str]]) -> list[str]:
+def _labels(wanted: Sequence[tuple[float, float, str, str]], width: int) -> list[str]:
     """Names at their places in their colours, moved down where two would lie over each other."""
     parts: list[str] = []
     placed: list[tuple[float, float, float]] = []  # left, right, height
     for x, y, label, colour in sorted(wanted, key=lambda item: (item[1], item[2])):
-        left = min(x, WIDTH - 4 - LETTER * len(label))
-        right = left + LETTER * len(label)
+        left = min(x, width - MARGIN - _width(label))
+        right = left + _width(label)
         below = y
         for start, end, at in placed:  # from the top downwards
             if left < end and start < right and below < at + LINE:
@@ -237,13 +272,13 @@ def _circle(x: float, y: float, colour: str) -> str:
     return f'<circle cx="{x:g}" cy="{y:g}" r="4" fill="{colour}"/>'
 
 
-def _svg(title: str, height: int, parts: Sequence[str]) -> str:
+def _svg(title: str, width: int, height: int, parts: Sequence[str]) -> str:
     inner = "\n".join(parts)
-    return f"""<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" \
-width="{WIDTH}" height="{height}" role="img">
+    return f"""<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" \
+width="{width}" height="{height}" role="img">
 <title>{escape(title)}</title>
 <style>{STYLE}</style>
-{_text(8, 20, title, kind="title")}
+{_text(MARGIN, 20, title, kind="title")}
 {inner}
 </svg>
 """

@@ -22,9 +22,8 @@ from naic.data.pseudowriter import OWN, PseudoWriter, remove_halves
 from naic.data.readers import read, refuse_unknown
 from naic.data.records import Problems
 from naic.errors import DataError, Problem, StoreError
-from naic.files import locked
 from naic.progress import SILENT, Callbacks, Progress, Update
-from naic.resume import claim, refuse_strangers
+from naic.resume import claim, locked, refuse_strangers
 from naic.tasks.options import DistilOptions, PrepareOptions
 from naic.tasks.prepare import prepare
 

@@ -28,7 +28,6 @@ EXTRAS = {
     "metrics": "METEOR and SPICE in naic evaluate (with Java)",
     "onnx": "naic export, and captions by ONNX Runtime",
     "timm": "any timm model as the backbone of naic prepare",
-    "serve": "FastAPI and uvicorn, for a server of captions",
 }
 OLDEST, TOO_NEW = (3, 11), (3, 13)
 LITTLE_MEMORY = 1 << 30  # the model takes half of it, and a batch of images the rest

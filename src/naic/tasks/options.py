@@ -42,7 +42,7 @@ class PrepareOptions:
             ones.
         mirror: Take the images of these splits mirrored, too, as images of their own with the
             same captions. For photos: people rarely speak of left and right there, and a model
-            learns less by heart. Name the splits it is trained on, such as: train restval.
+            overfits less. Name the splits it is trained on, such as: train restval.
         seed: Which scenes shapes draws.
         skip_bad: Leave bad rows of SOURCE out and count them, instead of stopping at the first.
         retry_bad: Try images again that an earlier run into DIR could not use.

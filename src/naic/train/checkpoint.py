@@ -7,7 +7,7 @@
 A checkpoint is written under another name, synced and renamed, so a kill at any moment leaves the
 one before it. `state.json` has the size and the checksum of every file, so that a damaged
 checkpoint is refused and not trained on. Only the process that holds the run's lock
-(`files.locked`) may call what writes.
+(`resume.locked`) may call what writes.
 """
 
 import json

@@ -18,9 +18,10 @@ from torch import Tensor
 
 from naic.backbones.load import choose_device
 from naic.errors import CheckpointError, ConfigError, StoreError
-from naic.files import locked, remove_temporaries, write_atomically
+from naic.files import remove_temporaries, write_atomically
 from naic.learn.cider import References, Rewards, make_rewards
 from naic.models.folder import check_fit
+from naic.resume import locked, refuse_changed, refuse_strangers
 from naic.train import checkpoint
 from naic.train.batches import Feed, check_shares
 from naic.train.checkpoint import Snapshot
@@ -33,7 +34,7 @@ from naic.train.stages import make_tools, stage_of
 # Longer than any work that one process does alone while the others wait: a save, compiling.
 PATIENCE = timedelta(minutes=30)
 # What may change between two parts of one run: it decides when to stop, not what is learnt.
-_MAY_CHANGE = ("out", "run.epochs", "validation.report", "guard.fraction", "guard.from_epoch")
+_MAY_CHANGE = {"out", "run.epochs", "validation.report", "guard.fraction", "guard.from_epoch"}
 _OLD_NAMES = {"model.eyes": "model.backbone"}  # in the settings of a run that is older
 
 
@@ -147,11 +148,7 @@ def check_folder(inputs: Inputs, *, resume: bool) -> None:
     path = out / CONFIG
     if not path.exists():
         # A run that was killed while it began may have left its vocabulary, whole or in part.
-        own = (VOCABULARY, f"{CONFIG}.")
-        strangers = sorted(p.name for p in out.glob("*") if not p.name.startswith(own))
-        if strangers:
-            why = f"the folder is not empty ({', '.join(strangers[:3])}) and holds no run"
-            raise StoreError(str(out), why, "Choose another --out.")
+        refuse_strangers(out, [f"{VOCABULARY}*", f"{CONFIG}.*"], "run")
         return
     if not resume:
         why = "there is a run in this folder"
@@ -181,10 +178,9 @@ def _same_run(path: Path, now: dict[str, Any], unset: dict[str, Any]) -> None:
     except (OSError, ValueError) as error:
         raise CheckpointError(str(path), f"cannot be read ({error})", "Begin a new run.") from error
     after = _flat(now)
-    for name in sorted(before.keys() | after.keys()):
-        if before.get(name) != after.get(name) and name not in _MAY_CHANGE:
-            why = f"the run was begun with {before.get(name)!r}, and this is {after.get(name)!r}"
-            raise ConfigError(name, why, f"Change it back, or begin a new run: --out DIR ({path}).")
+    fixed = sorted((before.keys() | after.keys()) - _MAY_CHANGE)
+    request = {name: after.get(name) for name in fixed}
+    refuse_changed(str(path), before, request, "Change it back, or begin a new run: --out DIR.")
 
 
 def _flat(table: dict[str, Any], prefix: str = "") -> dict[str, Any]:

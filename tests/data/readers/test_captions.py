@@ -12,8 +12,7 @@ import pytest
 
 from naic.data import shapes
 from naic.data.readers import read
-from naic.data.readers.captions import Captioned, read_captions
-from naic.data.readers.detect import detect
+from naic.data.readers.captions import ImageCaptions, detect, read_captions
 from naic.data.records import Problems
 from naic.errors import ConfigError, DataError, ImageError, StoreError
 from tests.data.readers.helpers import (
@@ -30,7 +29,7 @@ from tests.data.readers.helpers import (
 )
 
 
-def captions_of(source: Path | str, **wanted: Sequence[str]) -> list[Captioned]:
+def captions_of(source: Path | str, **wanted: Sequence[str]) -> list[ImageCaptions]:
     return read_captions(str(source), problems=Problems(), splits=wanted.get("splits")).images
 
 
@@ -105,10 +104,10 @@ def write_store(folder: Path, items: Sequence[Item] = ITEMS) -> Path:
 def test_a_feature_store(tmp_path: Path) -> None:
     store = write_store(tmp_path / "features")
     assert detect(str(store)) == "store"
-    assert captions_of(store) == [Captioned(*item) for item in ITEMS]
+    assert captions_of(store) == [ImageCaptions(*item) for item in ITEMS]
     found = read_captions(str(store), splits=["val"], problems=Problems())
-    assert found.images == [Captioned(*ITEMS[1])]
-    assert found.others == [Captioned(i.name, (), i.split) for i in (ITEMS[0], ITEMS[2])]
+    assert found.images == [ImageCaptions(*ITEMS[1])]
+    assert found.others == [ImageCaptions(i.name, (), i.split) for i in (ITEMS[0], ITEMS[2])]
     with pytest.raises(ConfigError, match="no split 'dev'"):
         captions_of(store, splits=["dev"])
     (store / "index.json").unlink()
@@ -164,7 +163,7 @@ def test_all_images_of_the_source_are_accounted_for(tmp_path: Path) -> None:
         ("one", "train"),
         ("three", "test"),
     }
-    assert found.dropped == [Captioned("bad", (), "val")]
+    assert found.dropped == [ImageCaptions("bad", (), "val")]
 
 
 def test_a_caption_that_speaks_of_sentences_does_not_make_a_karpathy_file(tmp_path: Path) -> None:

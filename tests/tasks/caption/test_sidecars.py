@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from naic import files
 from naic.errors import ConfigError, StoreError, WriteError
-from naic.files import locked
+from naic.resume import locked
 from naic.tasks.caption import sidecars
 from naic.tasks.caption.find import Found
 from naic.tasks.caption.sidecars import _added, sidecar

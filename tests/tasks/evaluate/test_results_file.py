@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from naic.data.readers.captions import Captioned, Captions
+from naic.data.readers.captions import Captions, ImageCaptions
 from naic.data.records import Problems
 from naic.errors import DataError
 from naic.images.formats import plain_id
@@ -24,20 +24,20 @@ def write(path: Path, *rows: tuple[object, object]) -> Path:
     return path
 
 
-def references(*images: Captioned, others: Sequence[Captioned] = ()) -> Captions:
+def references(*images: ImageCaptions, others: Sequence[ImageCaptions] = ()) -> Captions:
     splits = Counter(image.split for image in images)
     return Captions("karpathy", list(images), splits, list(others))
 
 
-ONE = Captioned("1", ("a dog",), "val")
-TWO = Captioned("2", ("a cat", "the cat"), "val")
-THREE = Captioned("3", ("a cup",), "test")
+ONE = ImageCaptions("1", ("a dog",), "val")
+TWO = ImageCaptions("2", ("a cat", "the cat"), "val")
+THREE = ImageCaptions("3", ("a cup",), "test")
 
 
 def paired(
     path: Path,
-    *images: Captioned,
-    others: Sequence[Captioned] = (),
+    *images: ImageCaptions,
+    others: Sequence[ImageCaptions] = (),
     subset: bool = False,
     splits: tuple[str, ...] = (),
 ) -> dict[str, str]:
@@ -109,12 +109,12 @@ def test_bad_files_are_refused_by_name(text: str, message: str, tmp_path: Path) 
 )
 def test_one_image_under_many_names(reference: str, given: object, tmp_path: Path) -> None:
     path = write(tmp_path / "r.json", (given, "a dog"))
-    assert paired(path, Captioned(reference, ("x",), "")) == {reference: "a dog"}
+    assert paired(path, ImageCaptions(reference, ("x",), "")) == {reference: "a dog"}
 
 
 def test_different_images_stay_apart(tmp_path: Path) -> None:
     path = write(tmp_path / "r.json", ("a/1", "one"), ("1", "two"), ("001", "three"))
-    images = [Captioned(id_, ("x",), "") for id_ in ("001", "1", "a/1")]
+    images = [ImageCaptions(id_, ("x",), "") for id_ in ("001", "1", "a/1")]
     assert paired(path, *images) == {"001": "three", "1": "two", "a/1": "one"}
     path = write(tmp_path / "r.json", ("0001", "one"))
     with pytest.raises(DataError, match="entry 1: image 0001 could be 001 or 1"):
@@ -134,11 +134,11 @@ def test_different_images_stay_apart(tmp_path: Path) -> None:
 def test_folders_and_prefixes_must_agree(reference: str, given: str, tmp_path: Path) -> None:
     path = write(tmp_path / "r.json", (given, "a dog"))
     with pytest.raises(DataError, match="1 of 1 captions are of images that are not among the 1 "):
-        paired(path, Captioned(reference, ("x",), ""))
+        paired(path, ImageCaptions(reference, ("x",), ""))
 
 
 def test_images_of_one_plain_name_are_found_as_they_are_written(tmp_path: Path) -> None:
-    images = [Captioned("train/1", ("x",), "train"), Captioned("val/1", ("x",), "val")]
+    images = [ImageCaptions("train/1", ("x",), "train"), ImageCaptions("val/1", ("x",), "val")]
     path = write(tmp_path / "r.json", ("train/1.jpg", "one"), ("val/1", "two"))
     assert paired(path, *images) == {"train/1": "one", "val/1": "two"}
     for id_ in ("1", "data/val/1.jpg"):
@@ -199,7 +199,7 @@ def test_the_split_that_is_meant_is_named(tmp_path: Path) -> None:
 
 
 def test_images_without_references(tmp_path: Path) -> None:
-    bare = Captioned("9", (), "val")
+    bare = ImageCaptions("9", (), "val")
     path = write(tmp_path / "r.json", (9, "a"), (1, "b"))
     with pytest.raises(DataError, match=r"1 of its images have no human caption .*\(9\)"):
         paired(path, ONE, bare)

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 import naic
-from naic.data.readers.captions import Captioned
+from naic.data.readers.captions import ImageCaptions
 from naic.tasks.evaluate import run as task
 from naic.tasks.evaluate.options import EvaluateOptions
+from naic.tasks.evaluate.report import digest, signature_line
 from naic.tasks.evaluate.run import evaluate
-from naic.tasks.evaluate.signature import digest, signature_line
 from tests.data.readers.helpers import Item, karpathy_value, write_json
 from tests.tasks.evaluate.evaluations import SCENES, fake, first_captions, write_results
 
@@ -97,8 +97,8 @@ def test_the_programs_are_in_the_line(
 
 def test_images_that_share_a_plain_id_are_told_apart() -> None:
     one, two = ("a dog",), ("a cat",)
-    there = [Captioned("train/1", one, ""), Captioned("val/1", two, "")]
-    swapped = [Captioned("train/1", two, ""), Captioned("val/1", one, "")]
+    there = [ImageCaptions("train/1", one, ""), ImageCaptions("val/1", two, "")]
+    swapped = [ImageCaptions("train/1", two, ""), ImageCaptions("val/1", one, "")]
     assert digest(there) != digest(swapped)
     assert digest(there) == digest(list(reversed(there)))
-    assert digest(there[:1]) == digest([Captioned("0001", one, "val")])
+    assert digest(there[:1]) == digest([ImageCaptions("0001", one, "val")])

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from naic.cli.main import main
 from naic.errors import ConfigError, WriteError
-from naic.tasks.evaluate.options import EvaluateOptions
+from naic.tasks.evaluate.options import EvaluateOptions, default_log
+from naic.tasks.evaluate.report import append_lines, log_test_evaluation
 from naic.tasks.evaluate.run import evaluate
-from naic.tasks.evaluate.test_evaluations import append_lines, default_log, log_test_evaluation
 from tests.data.readers.helpers import write_json
 
 IMAGES = {"train": 2, "test": 3, "val": 1}

@@ -58,9 +58,9 @@ def test_fewer_tables_of_a_finished_run_take_no_training(
 @pytest.mark.parametrize(
     ("over", "told"),
     [
-        ({"quick": True}, "quick was False in this folder, and is True now"),
-        ({"device": "auto"}, "device was 'cpu' in this folder"),
-        ({"features": Path("x")}, "features was None in this folder"),
+        ({"quick": True}, r"it was begun with quick = False \(now True\)"),
+        ({"device": "auto"}, "it was begun with device = 'cpu'"),
+        ({"features": Path("x")}, r"it was begun with no features \(now 'x'\)"),
     ],
 )
 def test_a_folder_is_of_one_run(whole: Path, preset: Path, over: dict[str, Any], told: str) -> None:

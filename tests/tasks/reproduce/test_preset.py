@@ -8,9 +8,9 @@ import pytest
 
 import naic
 from naic.errors import ConfigError
-from naic.tasks.reproduce.paper import TABLE_1, TABLE_3, TABLE_4, TABLE_5
 from naic.tasks.reproduce.preset import FOLDERS, LADDER, NEEDED, find_preset, read_preset
 from naic.tasks.reproduce.run import make_plan
+from naic.tasks.reproduce.tables import TABLE_1, TABLE_3, TABLE_4, TABLE_5
 from naic.train.config import model_config, read_settings
 from tests.tasks.reproduce.micro import FILES, make_options, write_preset
 

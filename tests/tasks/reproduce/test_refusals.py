@@ -57,7 +57,7 @@ def test_stores_of_other_settings_are_not_reused(
     folder.rmdir()
     write_preset(folder, **changed)
     for _ in range(2):  # the first refusal must not be taken for the work itself
-        with pytest.raises(StoreError, match=told):
+        with pytest.raises(ConfigError, match=told):
             reproduce(options, Heard().callbacks)
     assert "done" not in {line.state for line in dry_run(options) if line.name == "naic-kd"}
 
@@ -75,7 +75,7 @@ def test_a_store_whose_end_was_not_noted_is_looked_at_again(tmp_path: Path) -> N
     index = (options.out / "pseudo" / "index.json").read_bytes()
     heard = Heard()
     reproduce(options, heard.callbacks)
-    assert "bar pseudo" in heard.lines
+    assert "bar captions" in heard.lines
     assert "bar features" not in heard.lines
     found = json.loads(path.read_bytes())["stages"]["pseudo"]
     assert found["settings"] == kept["settings"]

@@ -146,7 +146,7 @@ def test_figures_and_pages(whole: Path) -> None:
     assert all(f">{name}</text>" in curves for name in ("none", "loo", "cf"))
     page = (whole / "captions.md").read_text()
     assert page.count("\n## shapes-0-") == 3
-    for who in ("people", "teacher", "NAIC-base", "NAIC-XE (+KD)", "NAIC-CMAL"):
+    for who in ("human", "teacher", "NAIC-base", "NAIC-XE (+KD)", "NAIC-CMAL"):
         assert page.count(f"\n| {who} |") == 3
     images = [part.partition(")")[0] for part in page.split("](")[1:]]
     assert all((whole / image).is_file() for image in images)
@@ -160,5 +160,6 @@ def test_the_journal(whole: Path) -> None:
     assert all(stage["seconds"] >= 0 for stage in run["stages"].values())
     assert run["latency"]["images"] >= 50
     assert run["latency"]["device"] == "cpu"
+    assert run["latency"]["words"] == 11
     assert run["finished"]["tables"] == ["ladder", *ALL_TABLES.split(",")]
     assert run["stages"]["naic-cmal"]["made_from"].keys() == {"features", "naic-kd"}

@@ -205,7 +205,7 @@ def test_captions_that_changed_or_did_not_come(
 
 def test_what_is_refused(made: Place, returned: Path, tmp_path: Path) -> None:
     asked = {"only_tables": True, "references": str(made.dataset)}
-    with pytest.raises(ConfigError, match="quick was False in this folder"):
+    with pytest.raises(ConfigError, match="it was begun with quick = False"):
         made.make(returned, quick=True, **asked)
     (returned / "run.json").unlink()
     with pytest.raises(StoreError, match=r"it has no run\.json"):

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from naic.tasks.reproduce.server import write_server_files
+from naic.tasks.reproduce.gallery import write_server_files
 
 
 def write_row(out: Path, system: str, stage: str) -> dict[str, Any]:

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from naic.metrics.bootstrap import interval
 from naic.tasks.evaluate.options import NAMES
-from naic.tasks.reproduce.figures import curves_figure, ladder_figure, speed_figure
 from naic.tasks.reproduce.gallery import Example, mark, read_examples, write_pages
 from naic.tasks.reproduce.judging import Scored, ends
+from naic.tasks.reproduce.report import curves_figure, ladder_figure, speed_figure
 from naic.tasks.reproduce.tables import add_latency, make_row, markdown
 
 
@@ -58,7 +58,7 @@ def test_the_interval_of_one_seed_is_its_own(values: list[float]) -> None:
 
 def test_markdown_shows_the_paper_and_what_is_missing() -> None:
     rows = [make_row(name, [scored(1.2, drawn=[1.0, 1.4])], "ladder") for name in ("+KD", "+CMAL")]
-    add_latency(rows, {"AIC beam 3": 30.0, "NAIC": 2.0})
+    add_latency(rows, {"AIC beam 3": 30.0, "NAIC": 2.0}, 11)
     lines = markdown(rows).splitlines()
     assert lines[0].split("|")[1:5] == ["  ", " B1 ", " B2 ", " B3 "]
     cells = [cell.strip() for cell in lines[3].split("|")[1:-1]]
@@ -67,6 +67,7 @@ def test_markdown_shows_the_paper_and_what_is_missing() -> None:
     assert cells[7] == "120.0 (101.0 to 139.0) [124.0]"
     assert cells[-2:] == ["2.00 [16]", "15.00× [13.9×]"]
     assert "true %" not in lines[0]  # no image has facts
+    assert "ms: one image from its features, eager; the teacher writes 11 words," in lines[-1]
 
 
 def test_markdown_of_several_seeds() -> None:
@@ -79,12 +80,12 @@ def test_markdown_of_several_seeds() -> None:
 
 def test_a_system_without_a_time_has_no_speedup() -> None:
     rows = [make_row("+KD", [scored(1.0)], "ladder")]
-    add_latency(rows, {"NAIC": 2.0})
+    add_latency(rows, {"NAIC": 2.0}, 11)
     assert (rows[0]["latency_ms"], rows[0]["speedup"]) == (2.0, None)
-    add_latency(rows, {})
+    add_latency(rows, {}, None)
     assert rows[0]["latency_ms"] is None
     teacher = [make_row("AIC XE beam 1", [scored(1.0)], "ladder")]
-    add_latency(teacher, {"NAIC": 2.0})  # a student's time is not the teacher's
+    add_latency(teacher, {"NAIC": 2.0}, 11)  # a student's time is not the teacher's
     assert teacher[0]["latency_ms"] is None
     assert speed_figure(rows) is None
 
@@ -134,12 +135,15 @@ def test_marks_change_no_words(words: list[str]) -> None:
 
 
 def test_pages_hold_text_and_no_markup(tmp_path: Path) -> None:
-    examples = [Example("<i>", "", {"people": "a | & b", "NAIC-base": "<b> <b> x"})]
+    examples = [Example("<i>", "", {"human": "a | & b", "NAIC-base": "<b> <b> x"})]
     write_pages(tmp_path, examples, "test")
     page = (tmp_path / "captions.html").read_text()
     assert "<dd>&lt;b&gt; <mark>&lt;b&gt;</mark> x</dd>" in page
     assert "<b><i>" not in page
     assert "<img" not in page
     assert "| NAIC-base | <b> **<b>** x |" in (tmp_path / "captions.md").read_text()
-    assert r"| people | a \| & b |" in (tmp_path / "captions.md").read_text()
+    assert r"| human | a \| & b |" in (tmp_path / "captions.md").read_text()
+    assert read_examples(tmp_path) == examples
+    kept = tmp_path / "captions.json"
+    kept.write_text(kept.read_text().replace('"human"', '"people"'))  # as it was written before
     assert read_examples(tmp_path) == examples

@@ -7,12 +7,12 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from naic.data import shapes
 from naic.data.readers.coco import coco_roots, read_coco
 from naic.data.readers.entries import Checker, Entry
 from naic.data.readers.flickr8k import flickr8k_roots, read_flickr8k
 from naic.data.readers.folder import read_folder
 from naic.data.readers.karpathy import read_karpathy
-from naic.data.readers.shapes import read_shapes
 from naic.data.readers.table import read_table
 from naic.data.records import READER_NAMES, Problems, Record
 from naic.data.sources import ImageFinder
@@ -173,8 +173,25 @@ def _open(
         case "folder":
             return read_folder(path, problems, ignored, with_images=with_images), None
         case "shapes":
-            return read_shapes(source, seed), None
+            return _read_shapes(source, seed), None
         case _:
             hint = f"Readers: {', '.join(READER_NAMES)}."
             raise ConfigError("reader", f"there is no reader {reader!r}", hint)
     return entries, ImageFinder(images or roots, trusted, last) if with_images else None
+
+
+def _read_shapes(source: str, seed: int) -> Iterator[Entry]:
+    """Entries of `source` scenes; the same number and seed give the same scenes."""
+    if not (source.isascii() and source.isdigit() and len(source) < 10 and int(source) > 0):
+        why = "it is not a number of scenes"
+        raise DataError(printable(source), why, "Shapes are asked for by a number, such as 2000.")
+    for number, record in enumerate(shapes.records(int(source), seed), 1):
+        where = f"scene {number}"
+        yield Entry(
+            where=where,
+            id=record.id,
+            captions=[(where, caption) for caption in record.captions],
+            split=record.split,
+            image=record.image,
+            facts=record.facts,
+        )

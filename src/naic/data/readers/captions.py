@@ -1,17 +1,33 @@
-"""Captions without images, from any format a dataset can have: what an evaluation reads."""
+"""Captions without images, from any format a dataset can have; which one, is told from the file."""
 
+import gzip
+import lzma
+import re
+import zlib
 from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import NamedTuple
 
 from naic.data.features import FeatureStore
 from naic.data.readers import read, refuse_unknown
-from naic.data.readers.detect import detect
+from naic.data.readers.files import GZIP, XZ
+from naic.data.readers.flickr8k import has_caption_file
+from naic.data.readers.table import is_table
 from naic.data.records import CaptionReader, Problems
+from naic.errors import DataError
+from naic.files import printable, what_is
+
+_HEAD = 1 << 20  # enough for the first images of any known file; COCO's own has no captions yet
+# A quote inside a JSON string is written \", so these can only be keys.
+_SENTENCES = re.compile(rb'"sentences"\s*:')
+_COCO = re.compile(rb'"(images|annotations)"\s*:\s*\[')
+_TOKENS = re.compile(rb"[^\t\n]+#[0-9]+\t")  # a.jpg#0<tab>A caption .
+_HINT = "Name the reader with --reader."
 
 
-class Captioned(NamedTuple):
+class ImageCaptions(NamedTuple):
     """An image by its id, what people said about it, and its split."""
 
     id: str
@@ -32,10 +48,10 @@ class Captions:
     """
 
     reader: CaptionReader
-    images: list[Captioned]
+    images: list[ImageCaptions]
     splits: Counter[str]
-    others: list[Captioned] = field(default_factory=list)
-    dropped: list[Captioned] = field(default_factory=list)
+    others: list[ImageCaptions] = field(default_factory=list)
+    dropped: list[ImageCaptions] = field(default_factory=list)
 
 
 def read_captions(
@@ -64,9 +80,9 @@ def read_captions(
     if reader == "store":
         return _from_store(source, splits)
     reading = read(reader, source, problems=problems, seed=seed, splits=splits, with_images=False)
-    images = [Captioned(record.id, record.captions, record.split) for record in reading.records]
+    images = [ImageCaptions(record.id, record.captions, record.split) for record in reading.records]
     others, dropped = (
-        [Captioned(id_, (), split) for id_, split in found]
+        [ImageCaptions(id_, (), split) for id_, split in found]
         for found in (reading.others, reading.dropped)
     )
     return Captions(reader, images, reading.all_splits, others, dropped)
@@ -79,7 +95,68 @@ def _from_store(source: str, splits: Collection[str] | None) -> Captions:
     images, others = [], []
     for record in records:
         if splits is None or record.split in splits:
-            images.append(Captioned(record.id, record.captions, record.split))
+            images.append(ImageCaptions(record.id, record.captions, record.split))
         else:
-            others.append(Captioned(record.id, (), record.split))
+            others.append(ImageCaptions(record.id, (), record.split))
     return Captions("store", images, found, others)
+
+
+def detect(source: str) -> CaptionReader:
+    """The reader whose format the source has.
+
+    Raises:
+        DataError: there is no such source, or it is in no known format.
+    """
+    path = Path(source)
+    match what_is(path):
+        case "missing" if source.isascii() and source.isdigit():
+            return "shapes"
+        case "missing":
+            why = "there is no such file or folder"
+            raise DataError(printable(source), why, "Check the path.")
+        case "folder" if (path / "plan.json").exists() or (path / "records.jsonl").exists():
+            return "store"
+        case "folder":
+            return "flickr8k" if has_caption_file(path) else "folder"
+        case "special":
+            raise DataError(printable(source), "it is not a regular file", "Copy it to one.")
+    if is_table(path):
+        return "table"
+    return _by_content(_head(path), printable(source))
+
+
+def _by_content(head: bytes, name: str) -> CaptionReader:
+    text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
+    if text.startswith(b"{"):
+        if _SENTENCES.search(text):
+            return "karpathy"
+        if _COCO.search(text):
+            return "coco"
+        why = "it is JSON without 'images' or 'annotations', so its reader cannot be told"
+        raise DataError(name, why, _HINT)
+    if text.startswith(b"["):
+        why = "it is a JSON list; a dataset is an object with the key 'images'"
+        hint = "Is it a file of results? Give the human captions here."
+        raise DataError(name, why, hint)
+    if text.lower().startswith(b"image,") or _TOKENS.match(text):
+        return "flickr8k"
+    why = "its reader cannot be told from its name or content" if text else "the file is empty"
+    raise DataError(name, why, _HINT if text else "Get it again.")
+
+
+def _head(path: Path) -> bytes:
+    """The first megabyte, unpacked; a whole file would take seconds, twice."""
+    try:
+        with path.open("rb") as file:
+            start = file.read(6)
+        if start.startswith(XZ):
+            with lzma.open(path) as file:
+                return file.read(_HEAD)
+        if start.startswith(GZIP):
+            with gzip.open(path) as file:
+                return file.read(_HEAD)
+        with path.open("rb") as file:
+            return file.read(_HEAD)
+    except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
+        why = f"it cannot be read ({error})"
+        raise DataError(printable(str(path)), why, "Check it, or get it again.") from error

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from naic.data.readers.entries import Entry
 from naic.data.readers.files import read_text
-from naic.data.readers.table import Row, csv_rows, entries_of
+from naic.data.readers.table import CaptionRow, csv_rows, entries_of
 from naic.data.records import Problems
 from naic.errors import DataError
 from naic.files import printable, what_is
@@ -64,7 +64,7 @@ def _caption_file(folder: Path) -> Path:
     raise DataError(printable(str(folder)), why, "Give the path of the caption file itself.")
 
 
-def _token_rows(text: str, file: Path, problems: Problems) -> Iterator[Row]:
+def _token_rows(text: str, file: Path, problems: Problems) -> Iterator[CaptionRow]:
     """Lines such as `a.jpg#0<tab>A caption .`."""
     first: dict[str, int] = {}
     for number, line in enumerate(text.split("\n"), 1):
@@ -80,7 +80,7 @@ def _token_rows(text: str, file: Path, problems: Problems) -> Iterator[Row]:
             why = f"{printable(key)!r} was already on line {first[key]}"
             problems.add(where, why, "Number the captions of an image differently.")
         else:
-            yield Row(where, image.strip(), [(where, caption)])
+            yield CaptionRow(where, image.strip(), [(where, caption)])
     if not text.strip():
         raise DataError(printable(str(file)), "the file is empty", "Get it again.")
 

@@ -21,7 +21,7 @@ ALSO_IMAGE = ("path", "file", "filename", "file_name")  # what others call it, `
 
 
 @dataclass(slots=True)
-class Row:
+class CaptionRow:
     """One row: an image and the captions the row gives it."""
 
     where: str
@@ -58,9 +58,9 @@ def _suffix(path: Path) -> str:
     return next((suffix for suffix in reversed(suffixes) if suffix not in _PACKED), "")
 
 
-def entries_of(rows: Iterator[Row], folder: Path, problems: Problems) -> Iterator[Entry]:
+def entries_of(rows: Iterator[CaptionRow], folder: Path, problems: Problems) -> Iterator[Entry]:
     """One entry for each image, in the order in which the images first come."""
-    images: dict[str, Row] = {}
+    images: dict[str, CaptionRow] = {}
     for row in rows:
         first = images.setdefault(posixpath.normpath(row.image), row)
         if first is row:
@@ -82,7 +82,7 @@ def entries_of(rows: Iterator[Row], folder: Path, problems: Problems) -> Iterato
         yield Entry(row.where, row.id or ids[key], names, row.captions, row.split)
 
 
-def csv_rows(text: str, source: Path, delimiter: str, problems: Problems) -> Iterator[Row]:
+def csv_rows(text: str, source: Path, delimiter: str, problems: Problems) -> Iterator[CaptionRow]:
     """The rows of a CSV; the header is row 1, as a spreadsheet counts."""
     file = printable(source.name)
     # Strict: a quote left open would otherwise swallow the rest of the file without a word.
@@ -138,7 +138,9 @@ def _naming_image(names: Iterable[str]) -> list[str]:
     return [name for name in names if name == IMAGE] or [n for n in names if n in ALSO_IMAGE]
 
 
-def _csv_row(cells: list[str], columns: list[str], where: str, problems: Problems) -> Row | None:
+def _csv_row(
+    cells: list[str], columns: list[str], where: str, problems: Problems
+) -> CaptionRow | None:
     if len(cells) != len(columns):
         why = f"it has {len(cells)} cells where the header has {len(columns)}"
         problems.add(where, why, "Put a caption that holds the separator in quotes.")
@@ -149,10 +151,12 @@ def _csv_row(cells: list[str], columns: list[str], where: str, problems: Problem
         problems.add(where, "no image is named", "Name the image, or remove the row.")
         return None
     captions: list[tuple[str, object]] = [(where, row["caption"])]
-    return Row(where, image, captions, row.get("split", "").strip(), row.get("id", "").strip())
+    return CaptionRow(
+        where, image, captions, row.get("split", "").strip(), row.get("id", "").strip()
+    )
 
 
-def _json_rows(source: Path, problems: Problems) -> Iterator[Row]:
+def _json_rows(source: Path, problems: Problems) -> Iterator[CaptionRow]:
     lines = read_text(source).split("\n")
     if not any(line.strip() for line in lines):
         raise DataError(printable(str(source)), "the table is empty", "Write an object a line.")
@@ -169,7 +173,7 @@ def _json_rows(source: Path, problems: Problems) -> Iterator[Row]:
             yield row
 
 
-def _json_row(value: object, where: str, problems: Problems) -> Row | None:
+def _json_row(value: object, where: str, problems: Problems) -> CaptionRow | None:
     if not isinstance(value, dict):
         why = f"it is {kind(value)} where an object is expected"
         problems.add(where, why, 'Write {"image": ..., "caption": ...}.')
@@ -201,4 +205,4 @@ def _json_row(value: object, where: str, problems: Problems) -> Row | None:
         return None
     given = value["caption"] if "caption" in value else value["captions"]
     captions = [(where, caption) for caption in (given if isinstance(given, list) else [given])]
-    return Row(where, image.strip(), captions, split or "", "" if id_ is None else str(id_))
+    return CaptionRow(where, image.strip(), captions, split or "", "" if id_ is None else str(id_))

@@ -5,10 +5,9 @@ so every stage of training can be exercised in minutes and what a model says can
 """
 
 from naic.data.shapes.dataset import SceneImage, records, write
-from naic.data.shapes.drawing import draw
+from naic.data.shapes.drawing import contact_sheet, draw
 from naic.data.shapes.phrasing import captions
 from naic.data.shapes.scenes import Scene, SceneObject, facts, make_scene
-from naic.data.shapes.sheet import contact_sheet
 from naic.data.shapes.truth import Verdict, check
 
 __all__ = [

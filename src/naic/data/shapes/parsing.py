@@ -7,7 +7,7 @@ Adding a phrasing means adding it here and in `phrasing.py`; a test holds the tw
 
 from typing import NoReturn
 
-from naic.data.shapes.reading import Mention, Quality, Reading, Relation, Total
+from naic.data.shapes.claims import Claims, Mention, Quality, Relation, Total
 from naic.data.shapes.words import (
     BACKGROUNDS,
     COLOURS,
@@ -25,7 +25,7 @@ MOST_LISTED = 3
 VERBS = {"is": False, "sits": False, "are": True, "sit": True}  # verb: takes the plural
 
 
-def parse(words: list[str]) -> Reading:
+def parse(words: list[str]) -> Claims:
     """What a caption, given as lower-case words, claims; raises DataError if it is no caption."""
     parser = _Parser(words)
     parser.caption()
@@ -40,7 +40,7 @@ class _Parser:
     def __init__(self, words: list[str]) -> None:
         self.words = words
         self.at = 0
-        self.reading = Reading()
+        self.reading = Claims()
 
     def fail(self, wanted: str) -> NoReturn:
         found = f"word {self.at + 1} is '{self.word()}'" if self.word() else "the caption ends"

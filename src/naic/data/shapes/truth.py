@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import combinations
 
+from naic.data.shapes.claims import Claims, Mention, Relation
 from naic.data.shapes.parsing import parse
-from naic.data.shapes.reading import Mention, Reading, Relation
 from naic.data.shapes.words import SIZE_OF, split_words
 from naic.errors import DataError
 
@@ -110,7 +110,7 @@ def _bad_facts(why: str) -> DataError:
     return DataError("facts of a scene", why, "Take them from facts(scene) or from facts.jsonl.")
 
 
-def _assignments(reading: Reading, world: _World) -> Iterator[Assignment]:
+def _assignments(reading: Claims, world: _World) -> Iterator[Assignment]:
     """All ways to take each mention for objects of the scene, no object twice."""
     scarce = sum(mention.count for mention in reading.mentions) > len(world.objects)
 
@@ -127,7 +127,7 @@ def _assignments(reading: Reading, world: _World) -> Iterator[Assignment]:
     yield from extend((), frozenset(range(len(world.objects))))
 
 
-def _claims(reading: Reading, world: _World, assigned: Assignment) -> list[tuple[str, bool]]:
+def _claims(reading: Claims, world: _World, assigned: Assignment) -> list[tuple[str, bool]]:
     """Every claim in words, and whether it is true if the mentions are taken so."""
     mentions = reading.mentions
     taken = {number for objects in assigned for number in objects}

@@ -240,9 +240,14 @@ def _teacher_of(
     if folder is not None:
         weights |= _read_teacher(folder, config, without_backbone(teacher.state_dict()))
     teacher.load_state_dict(weights)
-    with torch.no_grad():
-        teacher.decoder.output.bias[PERIOD] = NEVER
+    never_end(teacher)
     return teacher
+
+
+@torch.no_grad()
+def never_end(teacher: TransformerCaptioner) -> None:
+    """Let it say no period: it then writes as many words as it has places for."""
+    teacher.decoder.output.bias[PERIOD] = NEVER
 
 
 def _read_teacher(

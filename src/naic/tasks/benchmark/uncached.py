@@ -11,7 +11,6 @@ from torch import Tensor
 
 from naic.decode.policy import log_policy
 from naic.models.decoder import DecoderLayer, Memory
-from naic.models.layers import aligned_linear
 from naic.models.transformer import TransformerCaptioner
 from naic.text.vocabulary import BOS
 
@@ -45,4 +44,5 @@ def _after(model: TransformerCaptioner, memory: Memory, heard: Tensor) -> Tensor
     for number, layer in enumerate(decoder.layers):
         assert isinstance(layer, DecoderLayer)
         x = layer(x, memory.keys[number], memory.values[number], memory.mask, causal=True)
-    return aligned_linear(decoder.norm(x[:, :, -1]), decoder.output, model.words)
+    scores: Tensor = decoder.output(decoder.norm(x[:, :, -1]))
+    return scores

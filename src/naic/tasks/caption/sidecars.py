@@ -11,7 +11,6 @@ import re
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from naic.errors import ConfigError, Problem, WriteError
@@ -113,12 +112,7 @@ class Sidecars:
             self._hold(self._out)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._lock.close()
 
     def write(self, image: Found, text: str) -> Problem | None:

@@ -1,6 +1,7 @@
 """The options of `naic evaluate`."""
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal, get_args
@@ -10,13 +11,15 @@ from tyro.conf import Positional, arg
 from naic.data.records import CaptionReader
 from naic.errors import ConfigError
 from naic.files import printable, what_is
-from naic.tasks.evaluate.test_evaluations import TEST, default_log, names_test
 
 Metric = Literal["Bleu", "METEOR", "ROUGE_L", "CIDEr", "SPICE"]
 # In the order in which papers print them, with the public evaluation's names.
 NAMES = ("Bleu_1", "Bleu_2", "Bleu_3", "Bleu_4", "METEOR", "ROUGE_L", "CIDEr", "SPICE")
 JAVA: tuple[Metric, ...] = ("METEOR", "SPICE")
 FEWEST_RESAMPLES, MOST_RESAMPLES = 100, 1_000_000
+TEST = "test"  # the split whose evaluations are logged
+COMMITTED = Path("docs/results/test-evaluations.jsonl")
+ELSEWHERE = Path("test-evaluations.jsonl")
 LONGEST_JAVA = 1e6  # seconds; a clock cannot be set to any number
 
 
@@ -148,6 +151,16 @@ class EvaluateOptions:
             return tuple(dict.fromkeys(self.metrics))
         every: tuple[Metric, ...] = get_args(Metric)
         return tuple(metric for metric in every if not (self.fast and metric in JAVA))
+
+
+def default_log() -> Path:
+    """The committed log where the current folder is a checkout with one, else one of its own."""
+    return COMMITTED if COMMITTED.is_file() else ELSEWHERE
+
+
+def names_test(splits: Sequence[str]) -> bool:
+    """Whether one of these splits is a test split."""
+    return any(split.casefold() == TEST for split in splits)
 
 
 def check_log(log: Path | None) -> None:

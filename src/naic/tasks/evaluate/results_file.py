@@ -5,7 +5,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from naic.data.readers.captions import Captioned, Captions
+from naic.data.readers.captions import Captions, ImageCaptions
 from naic.data.readers.entries import is_text, kind
 from naic.data.readers.files import decode_json, read_bytes
 from naic.data.records import Problems
@@ -166,7 +166,7 @@ def pair(
     splits: Collection[str],
     subset: bool,
     problems: Problems,
-) -> tuple[list[Captioned], list[list[str]]]:
+) -> tuple[list[ImageCaptions], list[list[str]]]:
     """The images to score, and the captions that each file has for them.
 
     Every image with references must have a caption in every file. With `subset`, images that
@@ -193,7 +193,7 @@ def pair(
 
 
 def _refuse_unlabelled(
-    file: ResultsFile, found: dict[int, Result], images: Sequence[Captioned]
+    file: ResultsFile, found: dict[int, Result], images: Sequence[ImageCaptions]
 ) -> None:
     ids = [images[place].id for place in sorted(found) if not images[place].captions]
     if ids:
@@ -205,7 +205,7 @@ def _refuse_unlabelled(
 def _refuse_missing(
     file: ResultsFile,
     found: dict[int, Result],
-    images: Sequence[Captioned],
+    images: Sequence[ImageCaptions],
     wanted: Sequence[int],
     splits: Collection[str],
 ) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from naic.data.readers.captions import Captioned, Captions, read_captions
+from naic.data.readers.captions import Captions, ImageCaptions, read_captions
 from naic.data.records import CaptionReader, Problems
 from naic.errors import ConfigError, MissingExtraError, NaicError, Problem
 from naic.files import printable
@@ -19,8 +19,8 @@ from naic.metrics.score import Score
 from naic.metrics.spice import program as spice_program
 from naic.metrics.spice import spice
 from naic.tasks.evaluate.options import JAVA, NAMES, EvaluateOptions, Metric
+from naic.tasks.evaluate.report import Corpus, digest, sign
 from naic.tasks.evaluate.results_file import ResultsFile, pair, read_results
-from naic.tasks.evaluate.signature import Corpus, digest, sign
 from naic.text import tokenise
 
 __all__ = ["Comparison", "EvaluateOptions", "Evaluation", "System", "evaluate"]
@@ -83,7 +83,7 @@ class Evaluation:
     """
 
     system: System
-    images: list[Captioned]
+    images: list[ImageCaptions]
     intervals: dict[str, tuple[float, float]]
     human: Habits
     signature: dict[str, str | int]

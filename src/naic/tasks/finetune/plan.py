@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from naic.data.readers import Reading, read
-from naic.data.readers.detect import detect
+from naic.data.readers.captions import detect
 from naic.data.records import Problems, ReaderName, Record
 from naic.errors import ConfigError, DataError, Problem, VocabularyError
 from naic.tasks.finetune.options import FinetuneOptions

@@ -1,6 +1,9 @@
 """Captions side by side for the same unseen images, repeated words marked: captions.md, .html.
 
-The images are spread evenly over the split: none is chosen for what was said of it.
+The images are spread evenly over the split: none is chosen for what was said of it. For images of
+COCO there are also files as its evaluation server takes them. The server knows an answer only for
+images whose captions it keeps to itself, and Karpathy's splits are none of these: the files show
+what a submission looks like, and are what other programs read.
 """
 
 import html
@@ -15,8 +18,10 @@ from naic.data.features import StoredRecord
 from naic.data.shapes import draw, make_scene
 from naic.files import remove_temporaries, write_atomically
 from naic.images.formats import plain_id
+from naic.tasks.reproduce.tables import TableRow
 
 KEPT = "captions.json"
+SERVER_FILE = "captions_test2014_%s_results.json"
 HUMAN = "human"
 _HUMAN_BEFORE = "people"  # what it was called in captions.json before
 _SCENE = re.compile(r"shapes-(\d+)-(\d+)")  # the name that a drawn image has in a store
@@ -146,3 +151,31 @@ def _image(record: StoredRecord, out: Path) -> str:
         draw(make_scene(int(scene[1]), int(scene[2]))).save(buffer, format="PNG")
         write_atomically(target, buffer.getvalue())
     return f"images/{target.name}"
+
+
+def write_server_files(out: Path, rows: Sequence[TableRow], best: dict[str, float]) -> list[Path]:
+    """Write those of the teacher at its widest beam and of the best student; gives their paths.
+
+    Args:
+        out: the folder of the reproduction.
+        rows: of the ladder.
+        best: by stage, its best CIDEr on the images that models are chosen by: choosing by the
+            figures of the table would be choosing by what is reported.
+    """
+    teachers = [row for row in rows if row["system"].startswith("AIC")]
+    students = [row for row in rows if not row["system"].startswith("AIC")]
+    chosen = teachers[-1:]
+    if students:  # of equals the last: the ladder's highest rung
+        chosen.append(max(reversed(students), key=lambda row: best.get(row["stage"], 0.0)))
+    return [_write_server_file(out, row) for row in chosen]
+
+
+def _write_server_file(out: Path, row: TableRow) -> Path:
+    system = str(row["system"]).lstrip("+").replace(" ", "-")
+    path = out / "server" / (SERVER_FILE % system)
+    path.parent.mkdir(exist_ok=True)
+    remove_temporaries(path.parent, path.name)
+    said = json.loads((out / row["captions"][0]).read_bytes())
+    rows = [{"image_id": int(one["image_id"]), "caption": one["caption"]} for one in said]
+    write_atomically(path, f"{json.dumps(rows)}\n".encode())
+    return path

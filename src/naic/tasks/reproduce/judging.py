@@ -15,10 +15,9 @@ from naic.errors import MissingExtraError
 from naic.metrics.bootstrap import FEWEST_IMAGES, interval, resample
 from naic.metrics.java import find_java
 from naic.metrics.spice import program as spice_program
-from naic.tasks.evaluate.options import NAMES, EvaluateOptions, Metric, check_log
+from naic.tasks.evaluate.options import NAMES, EvaluateOptions, Metric, check_log, names_test
+from naic.tasks.evaluate.report import log_test_evaluation, signature_line
 from naic.tasks.evaluate.run import Evaluation, evaluate
-from naic.tasks.evaluate.signature import signature_line
-from naic.tasks.evaluate.test_evaluations import log_test_evaluation, names_test
 
 RESAMPLES = 1000
 WITHOUT_SPICE: tuple[Metric, ...] = ("Bleu", "METEOR", "ROUGE_L", "CIDEr")

@@ -2,18 +2,22 @@
 
 import json
 import statistics
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from naic.errors import ConfigError
+from naic.files import remove_temporaries, write_atomically
 from naic.progress import Callbacks
-from naic.tasks.reproduce import figures, gallery, tables
+from naic.tasks.benchmark.options import WORDS
+from naic.tasks.charts import Bar, Dot, Line, bars, lines, scatter
+from naic.tasks.reproduce import gallery, tables
+from naic.tasks.reproduce.gallery import write_server_files
 from naic.tasks.reproduce.latency import measure_latency
 from naic.tasks.reproduce.options import TABLES, ReproduceOptions
 from naic.tasks.reproduce.plan import PlannedRow
 from naic.tasks.reproduce.scoring import ReturnedScorer, Scorer, places
-from naic.tasks.reproduce.server import write_server_files
 from naic.tasks.reproduce.stage_runner import StageRunner
 
 SHOWN = {  # what the page of captions shows, as in the paper's last figure
@@ -70,7 +74,7 @@ class TableMaker:
             why = "not one row of the tables is finished"
             raise ConfigError(str(out), why, "Leave out --only-tables.")
         if "ladder" in made:
-            tables.add_latency(made["ladder"], self._latency())
+            tables.add_latency(made["ladder"], *self._latency())
         for table, found in made.items():
             tables.write_table(out, TABLES[table], table, found)
         self._draw(made)
@@ -94,17 +98,20 @@ class TableMaker:
         made = tables.make_row(row.system, scored, table)
         made["stage"] = row.stage
         # The best weights are the start model's if a run only got worse: its end shows it.
-        curves = [figures.validations(self._runner.folder(row.stage, n)) for n in seeds]
+        curves = [validations(self._runner.folder(row.stage, n)) for n in seeds]
         last = [curve[-1][1] / 100 for curve in curves if curve]
         made["last_validation_cider"] = statistics.fmean(last) if last else None
         self._runner.run_file.content["people"] = scored[0].human
         return made
 
-    def _latency(self) -> dict[str, float]:
-        """The teacher's ways and one student, in turns; kept with the models they are of."""
+    def _latency(self) -> tuple[dict[str, float], int | None]:
+        """The teacher's ways and one student, in turns; kept with the models they are of.
+
+        Also how many words the teacher wrote; None where that is not known: tables of before.
+        """
         kept = self._runner.run_file.content.get("latency", {})
         if isinstance(self._scorer, ReturnedScorer):  # measured where the models are, or not at all
-            return dict(kept.get("milliseconds", {}))
+            return dict(kept.get("milliseconds", {})), kept.get("words")
         rows = [row for row in self._plan.rows("ladder") if self._is_done(row)]
         teachers = [row for row in rows if row.system.startswith("AIC")]
         students = [row for row in rows if not row.system.startswith("AIC")]
@@ -112,7 +119,7 @@ class TableMaker:
         if students:
             timed["NAIC"] = students[-1]
         key = {name: self._runner.identity(row.stage, 0) for name, row in timed.items()}
-        if kept.get("models") != key:
+        if kept.get("models") != key or kept.get("words") != WORDS:
             self._listener.say("timing one image at a time")
             models = {
                 name: (self._runner.folder(row.stage) / "best", row.beam)
@@ -124,7 +131,7 @@ class TableMaker:
             kept["models"] = key
             self._runner.run_file.content["latency"] = kept
             self._runner.run_file.save()
-        return dict(kept["milliseconds"])
+        return dict(kept["milliseconds"]), kept["words"]
 
     def _is_done(self, row: PlannedRow) -> bool:
         return self._scorer.is_there(row.stage, 0, row.beam)
@@ -147,17 +154,15 @@ class TableMaker:
         if not all(record.id.isdecimal() for record in self._scorer.references.records):
             self._listener.say("no files for COCO's server: the ids of the images are no numbers")
             return
-        curves = {
-            row["stage"]: figures.validations(self._runner.folder(row["stage"])) for row in rows
-        }
+        curves = {row["stage"]: validations(self._runner.folder(row["stage"])) for row in rows}
         best = {stage: max(cider for _, cider in curve) for stage, curve in curves.items() if curve}
         write_server_files(self._options.out, rows, best)
 
     def _draw(self, made: dict[str, list[tables.TableRow]]) -> None:
         folder = self._options.out / "figures"
         if "ladder" in made:
-            figures.write_figure(folder / "ladder.svg", figures.ladder_figure(made["ladder"]))
-            figures.write_figure(folder / "latency.svg", figures.speed_figure(made["ladder"]))
+            write_figure(folder / "ladder.svg", ladder_figure(made["ladder"]))
+            write_figure(folder / "latency.svg", speed_figure(made["ladder"]))
         for start in ("scratch", "weight-init") if "baselines" in made else ():
             runs = {
                 row["system"].removeprefix(f"{start}, "): self._runner.folder(row["stage"])
@@ -166,7 +171,7 @@ class TableMaker:
             }
             title = f"Learning by each baseline ({start}), the first seed"
             name = f"baselines-{start}.svg"
-            figures.write_figure(folder / name, figures.curves_figure(title, runs))
+            write_figure(folder / name, curves_figure(title, runs))
 
     def _examples(self) -> list[gallery.Example]:
         out = self._options.out
@@ -191,5 +196,62 @@ def read_reproduced(options: ReproduceOptions) -> Reproduced | None:
             for table in options.chosen
         }
         return Reproduced(found, gallery.read_examples(options.out), [])
-    except (OSError, ValueError, TypeError):
+    except (OSError, ValueError, TypeError, KeyError):
         return None
+
+
+def ladder_figure(rows: Sequence[tables.TableRow]) -> str:
+    """CIDEr of each system with its interval over the images."""
+    found = []
+    for row in rows:
+        low, high = row["intervals"].get("CIDEr") or (None, None)
+        found.append(
+            Bar(
+                row["system"],
+                100 * row["CIDEr"],
+                None if low is None else 100 * low,
+                None if high is None else 100 * high,
+            )
+        )
+    return bars("CIDEr of each system, with 95 % intervals over the images", "CIDEr", found)
+
+
+def speed_figure(rows: Sequence[tables.TableRow]) -> str | None:
+    """CIDEr against the time of an image; None where no time was measured."""
+    dots = [
+        Dot(row["system"], row["latency_ms"], 100 * row["CIDEr"])
+        for row in rows
+        if row["latency_ms"] is not None
+    ]
+    if not dots:
+        return None
+    what = "milliseconds for one image, from its features (logarithmic)"
+    return scatter("CIDEr against latency", what, "CIDEr", dots, log_x=True)
+
+
+def curves_figure(title: str, runs: dict[str, Path]) -> str | None:
+    """Validation CIDEr along runs, by their names; None where there is nothing to show yet."""
+    curves = [Line(name, tuple(validations(run))) for name, run in runs.items()]
+    curves = [curve for curve in curves if curve.points]
+    return lines(title, "epoch", "validation CIDEr", curves) if curves else None
+
+
+def validations(run: Path) -> list[tuple[float, float]]:
+    """Epochs and CIDEr (times 100) of a run's validations."""
+    from naic.train.runlog import read_metrics
+
+    return [
+        (float(line["epoch"]), 100 * float(line["cider"]))
+        for line in read_metrics(run)
+        if "cider" in line
+    ]
+
+
+def write_figure(path: Path, svg: str | None) -> None:
+    """Write it, if there is one; an older one that no longer holds goes."""
+    path.parent.mkdir(exist_ok=True)
+    remove_temporaries(path.parent, path.name)
+    if svg is None:
+        path.unlink(missing_ok=True)
+    else:
+        write_atomically(path, svg.encode())

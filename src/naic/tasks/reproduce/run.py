@@ -5,11 +5,9 @@ from dataclasses import dataclass
 
 from naic.data.features import FeatureStore
 from naic.errors import ConfigError
-from naic.files import locked
 from naic.progress import Callbacks
-from naic.resume import claim
-from naic.tasks.evaluate.options import check_log
-from naic.tasks.evaluate.test_evaluations import names_test
+from naic.resume import claim, locked
+from naic.tasks.evaluate.options import check_log, names_test
 from naic.tasks.reproduce.options import ReproduceOptions
 from naic.tasks.reproduce.parallel_stages import make_together
 from naic.tasks.reproduce.plan import StagePlan

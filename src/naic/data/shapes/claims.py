@@ -40,7 +40,7 @@ class Total:
 
 
 @dataclass(slots=True)
-class Reading:
+class Claims:
     """All that a caption claims."""
 
     mentions: list[Mention] = field(default_factory=list)

@@ -1,0 +1,46 @@
+"""The teacher's time does not depend on what it says, nor on the device."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+
+from naic.data.features import FeatureStore
+from naic.models.transformer import TransformerCaptioner
+from naic.tasks.benchmark.options import BenchmarkOptions
+from naic.tasks.reproduce import latency
+from naic.text.vocabulary import PERIOD
+
+
+@pytest.mark.parametrize("bias", [-1e4, 1e4])
+def test_the_teacher_writes_as_many_words_as_in_a_benchmark(
+    short: Path, monkeypatch: pytest.MonkeyPatch, bias: float
+) -> None:
+    """Whether it would end its sentence at once, or never."""
+    monkeypatch.setattr(latency, "IMAGES", 2)
+    monkeypatch.setattr(latency, "WARM_UP", 1)
+    load, step = torch.nn.Module.load_state_dict, TransformerCaptioner.step
+    steps: list[int] = []
+
+    def talkative(model: torch.nn.Module, weights: dict[str, Tensor], **settings: bool) -> object:
+        found = load(model, weights, **settings)
+        if isinstance(model, TransformerCaptioner):
+            with torch.no_grad():
+                model.decoder.output.bias[PERIOD] = bias
+        return found
+
+    def counted(model: TransformerCaptioner, words: Tensor, *rest: object) -> Tensor:
+        steps.append(words.shape[1])
+        return step(model, words, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(torch.nn.Module, "load_state_dict", talkative)
+    monkeypatch.setattr(TransformerCaptioner, "step", counted)
+    teacher = short / "teacher-xe" / "best"
+    store = FeatureStore(short / "features")
+    found = latency.measure_latency({"AIC beam 1": (teacher, 1)}, store, [0, 1], "cpu")
+    assert found["words"] == BenchmarkOptions().words == 11
+    assert len(steps) == 3 * 11
+    steps.clear()
+    latency.measure_latency({"AIC beam 3": (teacher, 3)}, store, [0, 1], "cpu")
+    assert steps == [3] * 3 * 11
