@@ -12,6 +12,8 @@ from naic.backbones.cpu import keep_freed_memory
 from naic.backbones.efficientnet import VARIANTS
 from naic.backbones.patches import DIGEST as PIXELS_DIGEST
 from naic.backbones.patches import Patches
+from naic.backbones.vit import VITS, is_vit
+from naic.backbones.vit_weights import load_vit
 from naic.backbones.weights import load_efficientnet
 from naic.errors import BackboneError, ConfigError
 
@@ -73,12 +75,15 @@ def load_backbone(
     elif plain in VARIANTS:
         module, digest = load_efficientnet(plain, weights)
         own_pixels = DEFAULT_PIXELS
+    elif is_vit(plain):
+        module, digest = load_vit(plain, weights)
+        own_pixels = DEFAULT_PIXELS
     elif name == "blobs":
         module, digest, own_pixels = Blobs(), DIGEST, DEFAULT_PIXELS
     elif name == "pixels":
         module, digest, own_pixels = Patches(), PIXELS_DIGEST, DEFAULT_PIXELS
     else:
-        known = ", ".join((*VARIANTS, "blobs", "pixels"))
+        known = ", ".join((*VARIANTS, *VITS, "blobs", "pixels"))
         raise BackboneError(name, "unknown backbone", f"Try {known} or timm:NAME.")
     if name != plain:
         module = WithColours(name, module)
