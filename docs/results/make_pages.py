@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from backbones_page import backbones_pages  # type: ignore[import-not-found]
 from cmal_page import cmal  # type: ignore[import-not-found]
 from finetune_page import finetune_pages  # type: ignore[import-not-found]
 from ladder_page import ladder, variance_figure  # type: ignore[import-not-found]
@@ -309,6 +310,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "training.md": training,
     "cmal.md": cmal,
     "photos.md": photos,
+    **backbones_pages(),
     **speed_pages(),
     **finetune_pages(),
     **{

