@@ -66,13 +66,12 @@ def _points(run: Run) -> tuple[tuple[float, float], ...]:
 
 def _curves(folder: Path) -> str:
     curves = [Line(name, _points(run)) for name, run in _runs(folder, "xe").items()]
-    for name, run in _runs(folder, "scst").items():
-        before = _epochs(_runs(folder, "xe")[name])
-        shifted = tuple((before + epoch, cider) for epoch, cider in _points(run))
-        curves.append(Line(f"{name}, SCST", shifted))
+    curves += [Line(f"{n}, SCST", _points(run)) for n, run in _runs(folder, "scst").items()]
     # The longest name does not fit beside the chart.
     short = [Line(c.label.replace(ORDER[3], "CLIP + DINOv2"), c.points) for c in curves]
-    return lines("CIDEr on val as the teachers learn", "epochs", "CIDEr at beam 1", short)
+    return lines(
+        "CIDEr on val as the teachers learn", "epochs of the stage", "CIDEr at beam 1", short
+    )
 
 
 def _front(folder: Path) -> str:
@@ -177,7 +176,7 @@ def _learnt(folder: Path, xe: dict[str, Run], scst: dict[str, Run]) -> str:
 
 ![CIDEr on val by epoch]({CURVES})
 
-CIDEr at beam 1 of the averaged weights; in the chart SCST goes on where cross-entropy ended.
+CIDEr at beam 1 of the averaged weights. SCST begins with the weights that cross-entropy ended with.
 
 | backbone | stage | epoch: CIDEr | last two epochs |
 |---|---|---|---|

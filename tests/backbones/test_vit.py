@@ -154,6 +154,20 @@ def test_it_is_a_graph_for_onnx_too(name: str) -> None:
         torch.testing.assert_close(found, model(pixels), rtol=1e-3, atol=1e-3)
 
 
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", TINY)
+def test_a_recorded_graph_gives_what_eager_gives(name: str) -> None:
+    model = network(TINY[name]).half().cuda()
+    first, second = (noise(2, PIXELS, PIXELS, 3).cuda(), noise(2, PIXELS, PIXELS, 3).flip(0).cuda())
+    wanted = model(second)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        features = model(first)
+    first.copy_(second)
+    graph.replay()
+    assert torch.equal(features, wanted)
+
+
 def test_joined_networks_stand_side_by_side() -> None:
     one, other = (network(shape) for shape in TINY.values())
     pixels = noise(2, 64, 64, 3)
