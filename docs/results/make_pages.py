@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from backbones_page import backbones_pages  # type: ignore[import-not-found]
 from cmal_page import cmal  # type: ignore[import-not-found]
 from finetune_page import finetune_pages  # type: ignore[import-not-found]
 from house_page import house_pages  # type: ignore[import-not-found]
@@ -312,6 +313,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "cmal.md": cmal,
     "photos.md": photos,
     "../../README.md": readme,
+    **backbones_pages(),
     **speed_pages(),
     **finetune_pages(),
     **house_pages(),

@@ -90,6 +90,12 @@ def _pixels(name: str, weights: Path | None) -> Trained:
     return Trained(Patches(), DIGEST)
 
 
+def _vit(name: str, weights: Path | None) -> Trained:
+    from naic.backbones.vit_weights import load_vit
+
+    return Trained(*load_vit(name, weights))
+
+
 def _timm(name: str, weights: Path | None) -> Trained:
     from naic.backbones.timm_models import load_timm  # timm is an extra, and slow to import
 
@@ -97,10 +103,13 @@ def _timm(name: str, weights: Path | None) -> Trained:
 
 
 _EFFICIENTNET = BackboneSpec(_efficientnet, _trainable_efficientnet, recordable=True)
+_VIT = BackboneSpec(_vit, recordable=True)
 BACKBONES: dict[str, BackboneSpec] = {
     "efficientnet-lite0": _EFFICIENTNET,
     "efficientnet-lite1": _EFFICIENTNET,
     "efficientnet-lite2": _EFFICIENTNET,
+    "clip-vit-b16": _VIT,
+    "dinov2-vits14": _VIT,
     "blobs": BackboneSpec(_blobs, weightless=True),
     "pixels": BackboneSpec(_pixels, dtype="uint8", weightless=True),
 }
@@ -137,7 +146,9 @@ def load_backbone(
     weights: Path | None = None,
     device: str = "auto",
 ) -> Backbone:
-    """A backbone by name: `efficientnet-lite0`, `-lite1`, `-lite2`, `timm:NAME`, `blobs`, `pixels`.
+    """A backbone by name: one of `BACKBONES`, or `timm:NAME`.
+
+    `clip-vit-b16@16` has a grid of 16 x 16 cells, `clip-vit-b16+dinov2-vits14` both side by side.
 
     With `+colours` after the name each cell's features end in its colours. `blobs` is for drawn
     images only: their even patches, and no weights. `pixels` leaves the seeing to the model.
@@ -174,6 +185,8 @@ def backbone_spec(name: str) -> BackboneSpec:
     plain = name.removesuffix(COLOURS)
     if plain.startswith(TIMM):
         return _TIMM
+    if all(BACKBONES.get(part.split("@")[0]) is _VIT for part in plain.split("+")):
+        return _VIT  # one, perhaps with the side of its grid, or several joined
     spec = BACKBONES.get(plain)
     if spec is None or (name != plain and spec.weightless):
         known = ", ".join(BACKBONES)
