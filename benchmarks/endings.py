@@ -3,7 +3,7 @@
     python benchmarks/endings.py --captions dataset_coco.json.xz --out docs/results/endings.json
 
 Counts in the training captions how often each candidate is used and how often it comes last. The
-words that pass are to be those of `naic.metrics.habits.BAD_ENDINGS`; how often people themselves
+words that pass are to be those of `naic.text.vocabulary.BAD_ENDINGS`; how often people themselves
 end on one is measured on captions that played no part in the choice.
 """
 
@@ -14,8 +14,9 @@ from pathlib import Path
 
 from naic.data.readers.captions import read_captions
 from naic.data.records import Problems
-from naic.metrics.habits import BAD_ENDINGS, habits
+from naic.metrics.habits import habits
 from naic.text import tokenise
+from naic.text.vocabulary import BAD_ENDINGS
 
 TRAINING, HELD_OUT = ("train", "restval"), ("val",)
 LEAST_USES = 1000  # with fewer, a share of 1 in 100 cannot be told
@@ -79,7 +80,7 @@ def main() -> None:
     }
     args.out.write_text(json.dumps(run, indent=1) + "\n", encoding="utf-8")
     if passed != sorted(BAD_ENDINGS):
-        print("BAD_ENDINGS in naic/metrics/habits.py is to be:", ", ".join(passed))
+        print("BAD_ENDINGS in naic/text/vocabulary.py is to be:", ", ".join(passed))
 
 
 if __name__ == "__main__":

@@ -26,8 +26,9 @@ from naic.errors import NaicError
 from naic.images import open_image, square_pixels
 from naic.metrics.cider import cider
 from naic.runtime.captioner import shipped_model
-from naic.runtime.engines import Engine, Said
+from naic.runtime.engines import Engine
 from naic.runtime.load import load_whole, make_ready
+from naic.runtime.sentences import Proposals
 from naic.tasks.benchmark.timing import machine
 from naic.text.tokeniser import tokenise
 from naic.text.vocabulary import PERIOD, Vocabulary
@@ -77,14 +78,14 @@ def images_of(
     return torch.from_numpy(np.stack(opened)), references
 
 
-def say(engine: Engine, images: Tensor) -> Said:
+def say(engine: Engine, images: Tensor) -> Proposals:
     """What the engine says of each image."""
     begins = range(0, len(images), CAPTION_BATCH)
     parts = [engine(images[at : at + CAPTION_BATCH]) for at in begins]
-    return Said(*(np.concatenate(values) for values in zip(*parts, strict=True)))
+    return Proposals(*(np.concatenate(values) for values in zip(*parts, strict=True)))
 
 
-def sentences(said: Said, vocabulary: Vocabulary) -> list[str]:
+def sentences(said: Proposals, vocabulary: Vocabulary) -> list[str]:
     """The likeliest words up to the period."""
     rows = said.words[..., 0].tolist()
     ends = [row.index(PERIOD) if PERIOD in row else len(row) for row in rows]

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.testing import assert_close
 
-from naic.decode.decoding import Decoding
+from naic.decode.decoding import READABLE, Decoding
 from naic.decode.policy import NEVER, log_policy, spoken
 from naic.errors import ConfigError
 from naic.text.vocabulary import BOS, PAD, PERIOD, UNK
@@ -65,6 +65,12 @@ def test_no_beam_is_refused() -> None:
     assert Decoding().beam == 1
     with pytest.raises(ConfigError, match="beam: 0 is below 1"):
         Decoding(beam=0)
+
+
+def test_a_decoding_says_what_it_is() -> None:
+    assert Decoding(3).describe() == "beam 3"
+    assert READABLE.describe() == "beam 1, no repeats, no loose endings"
+    assert Decoding(max_words=8).describe() == "beam 1, at most 8 words"
 
 
 @pytest.mark.gpu

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from naic.metrics.habits import BAD_ENDINGS, Habits, habits
+from naic.metrics.habits import Habits, habits
+from naic.text.vocabulary import BAD_ENDINGS
 
 ROOT = Path(__file__).parent.parent.parent
 RUN = json.loads((ROOT / "docs/results/endings.json").read_text(encoding="utf-8"))

@@ -29,13 +29,13 @@ from naic.errors import (
 )
 from naic.images import open_image, square_pixels
 from naic.images.sources import FileImage, ImageLike
-from naic.metrics.habits import BAD_ENDINGS
 from naic.models.folder import LoadedModel, load_model
 from naic.runtime import captioner as room
 from naic.runtime import engines
 from naic.runtime.captioner import Caption, Captioner, shipped_model
 from naic.tasks.options import PrepareOptions
 from naic.tasks.prepare import prepare
+from naic.text.vocabulary import BAD_ENDINGS
 from tests.images.images import encode, photo
 from tests.runtime.small import LENGTH, NETWORK, PIXELS, WORDS, make_model
 

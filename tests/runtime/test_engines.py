@@ -13,21 +13,21 @@ from torch import Tensor
 
 from naic.backbones.patches import PATCH
 from naic.decode.parallel import parallel
+from naic.decode.repeats import CHOICES
 from naic.decode.stepwise import greedy
 from naic.errors import ConfigError
 from naic.models.config import TransformerConfig
 from naic.models.transformer import PARALLEL, TransformerCaptioner
 from naic.runtime.captioner import Captioner
 from naic.runtime.engines import (
-    TOP,
     CompiledEngine,
     EagerEngine,
     GraphEngine,
-    Said,
     Whole,
     padded,
 )
 from naic.runtime.load import load_whole, make_ready
+from naic.runtime.sentences import Proposals
 from tests.runtime.small import LENGTH, NETWORK, PIXELS, make_model
 
 CPU = torch.device("cpu")
@@ -48,7 +48,7 @@ def some_pixels(count: int) -> Tensor:
     return torch.randint(0, 256, shape, dtype=torch.uint8, generator=generator)
 
 
-def same(one: Said, other: Said) -> None:
+def same(one: Proposals, other: Proposals) -> None:
     """The same best word everywhere, and its probability; others may tie in bfloat16."""
     assert one.words.shape == other.words.shape
     assert np.array_equal(one.words[..., 0], other.words[..., 0])
@@ -58,11 +58,11 @@ def same(one: Said, other: Said) -> None:
 def test_an_engine_says_what_the_model_says(models: Path) -> None:
     loaded = load_whole(models / "seeing")
     with torch.inference_mode():
-        expected, _ = parallel(loaded.whole.model(some_pixels(3))[:, 0], TOP)
+        expected, _ = parallel(loaded.whole.model(some_pixels(3))[:, 0], CHOICES)
     said = EagerEngine(loaded.whole, PIXELS, CPU, "float32")(some_pixels(3))
     assert said.words.dtype == np.int64
     assert said.log_probs.dtype == np.float32
-    assert said.words.shape == said.log_probs.shape == (3, LENGTH, TOP)
+    assert said.words.shape == said.log_probs.shape == (3, LENGTH, CHOICES)
     assert np.array_equal(said.words, expected.numpy())
     assert np.all(np.diff(said.log_probs, axis=2) <= 0)  # best first
 

@@ -7,8 +7,7 @@ import torch
 from torch import Tensor
 
 from naic.decode.policy import spoken
-from naic.metrics.habits import BAD_ENDINGS
-from naic.text import PERIOD, Vocabulary
+from naic.text.vocabulary import BAD_ENDINGS, PERIOD, Vocabulary
 
 
 def bad_ending_table(vocabulary: Vocabulary, device: torch.device | str) -> Tensor:

@@ -3,53 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-# Function words that practically never end a caption written by a person: used at least 1,000 times
-# in COCO's training captions, and fewer than 1 use in 100 is at the end. `benchmarks/endings.py`
-# measures it. A fixed list: shares measured with different lists could not be compared.
-BAD_ENDINGS = (
-    "a",
-    "across",
-    "against",
-    "an",
-    "and",
-    "are",
-    "as",
-    "at",
-    "being",
-    "beside",
-    "during",
-    "each",
-    "for",
-    "from",
-    "has",
-    "have",
-    "his",
-    "in",
-    "into",
-    "is",
-    "its",
-    "many",
-    "near",
-    "next",
-    "of",
-    "on",
-    "onto",
-    "or",
-    "several",
-    "some",
-    "that",
-    "the",
-    "their",
-    "this",
-    "through",
-    "to",
-    "towards",
-    "under",
-    "very",
-    "while",
-    "who",
-    "with",
-)
+from naic.text.vocabulary import BAD_ENDINGS
+
 _BAD_ENDINGS = frozenset(BAD_ENDINGS)
 
 

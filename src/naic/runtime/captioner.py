@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal, overload
 
@@ -10,11 +11,12 @@ import torch
 from torch import Tensor
 
 from naic.data.decoding import decode_batches
+from naic.decode.decoding import READABLE, Decoding
 from naic.errors import CheckpointError, ConfigError, ImageError
 from naic.images.sources import ImageLike, ImageSource, any_source, is_one
 from naic.models.folder import WEIGHTS
-from naic.runtime.captions import Alternative, Asked, Caption, Word, write
 from naic.runtime.load import make_ready
+from naic.runtime.sentences import Alternative, Caption, Word, found_sentences, write
 
 __all__ = ["Alternative", "Caption", "Captioner", "Word", "shipped_model"]
 
@@ -188,10 +190,11 @@ class Captioner:
             raise ConfigError("images", "this is one image, not several", "Give a list: [it].")
         if not 1 <= batch <= MOST_AT_ONCE:
             raise ConfigError("batch", f"{batch} is not from 1 to {MOST_AT_ONCE:,}", "Try 16.")
-        return self._outcomes(images, batch, Asked(alternatives, max_words))
+        decoding = replace(READABLE, alternatives=alternatives, max_words=max_words)
+        return self._outcomes(images, batch, decoding)
 
     def _outcomes(
-        self, images: Iterable[ImageLike], batch: int, asked: Asked
+        self, images: Iterable[ImageLike], batch: int, decoding: Decoding
     ) -> Iterator[Caption | ImageError]:
         device = self.engine.device
         sources = (_source(image, number) for number, image in enumerate(images, 1))
@@ -203,7 +206,7 @@ class Captioner:
             ):
                 outcomes: dict[int, Caption | ImageError] = dict(seen.errors)
                 if seen.positions:
-                    captions = self._say(torch.from_numpy(seen.pixels), asked)
+                    captions = self._say(torch.from_numpy(seen.pixels), decoding)
                     outcomes.update(zip(seen.positions, captions, strict=True))
                 for position in sorted(outcomes):
                     yield outcomes[position]
@@ -213,13 +216,14 @@ class Captioner:
             why = f"{batch} images at once do not fit the memory of {device}"
             raise ConfigError("--batch", why, _TOO_MANY) from error
 
-    def _say(self, pixels: Tensor, asked: Asked) -> Sequence[Caption]:
+    def _say(self, pixels: Tensor, decoding: Decoding) -> Sequence[Caption]:
         """Captions for uint8 pixels (B, P, P, 3)."""
         with self._turn:
             said = self.engine(pixels)
-            beams = None
-            if asked.alternatives and self._searches is not None:
-                beams = self._searches.beams(pixels, asked.alternatives)
+            found = None
+            if decoding.alternatives and self._searches is not None:
+                words, scores = self._searches.beams(pixels, decoding.alternatives)
+                found = found_sentences(words.tolist(), scores.tolist())
         if not np.isfinite(said.log_probs[..., 0]).all() or np.isnan(said.log_probs).any():
             why = "it gives no probability to any word: its weights are no numbers"
             hint = "Use a whole copy of the model."
@@ -227,7 +231,7 @@ class Captioner:
                 why += ", or too large for float16"
                 hint += ' Or compute with more: --runtime eager, or precision="bfloat16".'
             raise CheckpointError(str(self._where), why, hint)
-        return write(said, beams, self.vocabulary, asked)
+        return write(said, found, self.vocabulary, decoding)
 
 
 def _out_of_memory(error: BaseException | None) -> bool:

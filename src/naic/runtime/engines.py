@@ -14,36 +14,22 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple, Protocol
 
-import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from naic.decode.beam import Beams
+from naic.decode.repeats import CHOICES
 from naic.errors import ConfigError
 from naic.models.contract import CaptionerSpec
 from naic.runtime.fuse import fewer_kernels, fuse
+from naic.runtime.sentences import Proposals
 
-TOP = 5  # words that an agent is asked for
 MOST_PIXELS = 2048  # a side: a stranger's model must not fill the memory
 FEW = 4  # images: starting a kernel takes longer than running it
 WARM_UP = 3  # passes before a graph is captured: libraries choose their kernels and working space
 _RECORDING = threading.Lock()  # CUDA records one graph at a time in a process
 KINDS = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
-
-
-class Said(NamedTuple):
-    """What was said of B images, on the host.
-
-    Attributes:
-        words: (B, N, K) int64, the likeliest words of each agent, best first; of a causal model,
-            which has chosen before it goes on, K = 1.
-        log_probs: (B, N, K) float32, likewise.
-    """
-
-    words: npt.NDArray[np.int64]
-    log_probs: npt.NDArray[np.float32]
 
 
 class Engine(Protocol):
@@ -61,7 +47,7 @@ class Engine(Protocol):
     precision: str
     pixels: int
 
-    def __call__(self, pixels: Tensor) -> Said:
+    def __call__(self, pixels: Tensor) -> Proposals:
         """uint8 (B, P, P, 3) on the host, any B from 1 on."""
         ...
 
@@ -102,7 +88,7 @@ class Whole(nn.Module):
 
     def forward(self, pixels: Tensor) -> tuple[Tensor, Tensor]:
         """uint8 (B, P, P, 3) to words and log-probabilities (B, N, K)."""
-        return self.spec.propose(self.model, self.seen(pixels), None, TOP)
+        return self.spec.propose(self.model, self.seen(pixels), None, CHOICES)
 
     @torch.inference_mode()
     def beams(self, pixels: Tensor, width: int) -> Beams:
@@ -129,11 +115,11 @@ class EagerEngine:
         self.device, self.precision, self.pixels = _place(whole), precision, pixels
 
     @torch.inference_mode()
-    def __call__(self, pixels: Tensor) -> Said:
+    def __call__(self, pixels: Tensor) -> Proposals:
         """uint8 (B, P, P, 3) on the host, any B from 1 on."""
         self._whole.settle(pixels)
         words, log_probs = self._whole(pixels.to(self.device))
-        return Said(words.cpu().numpy(), log_probs.float().cpu().numpy())
+        return Proposals(words.cpu().numpy(), log_probs.float().cpu().numpy())
 
 
 class CompiledEngine:
@@ -149,14 +135,14 @@ class CompiledEngine:
         if_it_compiles(self, pixels)
 
     @torch.inference_mode()
-    def __call__(self, pixels: Tensor) -> Said:
+    def __call__(self, pixels: Tensor) -> Proposals:
         """uint8 (B, P, P, 3) on the host, any B from 1 on."""
         self._whole.settle(pixels)
         count = len(pixels)
         batch = pixels.new_zeros(padded(count), *pixels.shape[1:])
         batch[:count] = pixels
         words, log_probs = self._run(batch.to(self.device))
-        return Said(words[:count].cpu().numpy(), log_probs[:count].float().cpu().numpy())
+        return Proposals(words[:count].cpu().numpy(), log_probs[:count].float().cpu().numpy())
 
 
 class _Graph(NamedTuple):
@@ -186,7 +172,7 @@ class GraphEngine:
         self._pool = torch.cuda.graph_pool_handle()
 
     @torch.inference_mode()
-    def __call__(self, pixels: Tensor) -> Said:
+    def __call__(self, pixels: Tensor) -> Proposals:
         """uint8 (B, P, P, 3) on the host, any B from 1 on."""
         count = len(pixels)
         size = padded(count)
@@ -200,7 +186,7 @@ class GraphEngine:
             recorded.graph.replay()
             torch.cuda.current_stream().synchronize()
         words, log_probs = recorded.words[:count], recorded.log_probs[:count]
-        return Said(words.numpy().copy(), log_probs.numpy().copy())
+        return Proposals(words.numpy().copy(), log_probs.numpy().copy())
 
     def _record(self, size: int, like: Tensor) -> _Graph:
         """Words and probabilities go to the host; pixels come from where those of `like` are."""

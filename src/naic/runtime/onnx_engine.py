@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from naic.errors import CheckpointError, ConfigError, MissingExtraError, NaicError
-from naic.runtime.engines import MOST_PIXELS, Said
+from naic.runtime.engines import MOST_PIXELS
+from naic.runtime.sentences import Proposals
 from naic.text.vocabulary import NEVER, Vocabulary
 
 FORMAT, VERSION = "naic", "1"  # as `export.py` writes them
@@ -49,16 +50,16 @@ class OnnxEngine:
             raise CheckpointError(str(path), f"is a graph, but {known}", "Make one: naic export")
         self.precision, self.pixels, self.vocabulary = _read(path, facts)
 
-    def __call__(self, pixels: Tensor) -> Said:
+    def __call__(self, pixels: Tensor) -> Proposals:
         """uint8 (B, P, P, 3) on the host, any B from 1 on."""
         # int8 takes its scale from all that it is given at once: an image's words would depend on
         # its neighbours.
         size = 1 if self.precision == "int8" else len(pixels)
         parts = [self._run(pixels[at : at + size]) for at in range(0, len(pixels), size)]
         words, log_probs = (np.concatenate(values) for values in zip(*parts, strict=True))
-        return Said(words, log_probs)
+        return Proposals(words, log_probs)
 
-    def _run(self, pixels: Tensor) -> Said:
+    def _run(self, pixels: Tensor) -> Proposals:
         try:
             words, confidences = self._session.run(None, {"pixels": pixels.numpy()})
         except Exception as error:  # ONNX Runtime's errors are known by no common name
@@ -67,7 +68,7 @@ class OnnxEngine:
             raise CheckpointError(str(self._path), why, "Make it again: naic export")
         # A word may be so unlikely that its probability is 0 in float32: its logarithm is not.
         log_probs = np.log(np.maximum(confidences, _LEAST))
-        return Said(words, log_probs)
+        return Proposals(words, log_probs)
 
     def _wrong(self, words: object, confidences: object, count: int) -> str | None:
         """What is wrong with the answer of a graph, which a stranger may have made."""

@@ -136,7 +136,8 @@ class Reporter:
 
     def _scores(self, found: Validation, beam: int) -> list[CardScore]:
         splits = ", ".join(self.settings.data.validation)
-        how = f"{splits}, {len(found.captions):,} images, beam {beam}, df of these references"
+        decoding = Decoding(beam).describe()
+        how = f"{splits}, {len(found.captions):,} images, {decoding}, df of these references"
         return [CardScore(name, value, how) for name, value in scores_of(found).items()]
 
     def _card(self, scores: Sequence[CardScore]) -> str:

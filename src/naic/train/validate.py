@@ -122,7 +122,7 @@ class Validator:
             for features, mask in self._read_ahead()
         ]
         ids = [row for words in found for row in words.tolist()][: len(self._own)]
-        return [self._vocabulary.decode(row) for row in ids]
+        return [self._vocabulary.decode(decoding.sentence(row, self._vocabulary)) for row in ids]
 
     def _read_ahead(self) -> Iterator[tuple[Tensor, Tensor | None]]:
         """Features for the device, a batch being read while the one before is captioned.

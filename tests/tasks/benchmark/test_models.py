@@ -8,9 +8,8 @@ import torch
 
 from naic.errors import CheckpointError, ConfigError
 from naic.models.folder import load_model
-from naic.runtime.captions import Caption
-from naic.runtime.engines import Said
 from naic.runtime.load import load_whole
+from naic.runtime.sentences import Caption, Proposals
 from naic.tasks.benchmark import models as models_module
 from naic.tasks.benchmark.models import Contest, Way, make_pairs, transformer_base
 from naic.text.vocabulary import PAD, PERIOD
@@ -35,9 +34,9 @@ def ring(student: Path, teacher: Path | None = None, *, words: int = 4) -> Conte
     return Contest(loaded, make_pairs(loaded, teacher, words), CPU)
 
 
-def said(made: Contest, part: str, way: Way, batch: int = 2, runtime: str = "eager") -> Said:
+def said(made: Contest, part: str, way: Way, batch: int = 2, runtime: str = "eager") -> Proposals:
     found = made.runner(part, way, runtime, "float32", batch)()
-    assert isinstance(found, Said)
+    assert isinstance(found, Proposals)
     return found
 
 
@@ -157,7 +156,7 @@ def test_graphs_say_what_eager_says(models: Path, part: str, way: Way) -> None:
         graph, eager = (
             made.runner(part, way, runtime, "bfloat16", batch)() for runtime in ("graph", "eager")
         )
-        assert isinstance(graph, Said)
-        assert isinstance(eager, Said)
+        assert isinstance(graph, Proposals)
+        assert isinstance(eager, Proposals)
         assert np.array_equal(graph.words[..., 0], eager.words[..., 0])
     assert next(loaded.whole.parameters()).dtype == torch.float32  # the one on the host

@@ -18,13 +18,14 @@ from torch import Tensor, nn
 from naic.backbones.inside import without_backbone
 from naic.backbones.patches import PATCH
 from naic.decode.beam import beam_search
+from naic.decode.decoding import READABLE
 from naic.errors import ConfigError
 from naic.models.config import TransformerConfig
 from naic.models.folder import ModelSettings, check_fit, load_model
 from naic.models.transformer import CAUSAL, PARALLEL, TransformerCaptioner
-from naic.runtime.captions import Asked, write
 from naic.runtime.engines import EagerEngine, Engine, GraphEngine, Whole
 from naic.runtime.load import LoadedWhole
+from naic.runtime.sentences import write
 from naic.tasks.benchmark.uncached import search_again
 from naic.text.vocabulary import PERIOD, SPECIAL, Vocabulary
 
@@ -111,7 +112,7 @@ class Contest:
         engine = self._engine(part, way, runtime, precision)
         if way.text:
             words = self.loaded.vocabulary
-            return lambda: write(engine(inputs), None, words, Asked())
+            return lambda: write(engine(inputs), None, words, READABLE)
         return lambda: engine(inputs)
 
     def _engine(self, part: str, way: Way, runtime: str, precision: str) -> Engine:

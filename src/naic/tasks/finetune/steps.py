@@ -179,7 +179,7 @@ def validate_held_out(loaded: "LoadedModel", store: FeatureStore, device: str) -
     Features stand for what the model's backbone would see; loose ends are left, so that they count.
     """
     from naic.backbones.load import choose_device
-    from naic.decode.decoding import Decoding
+    from naic.decode.decoding import READABLE
     from naic.train.validate import Validator
 
     settings = loaded.settings
@@ -187,4 +187,5 @@ def validate_held_out(loaded: "LoadedModel", store: FeatureStore, device: str) -
     chosen = choose_device(device)
     rows = [row for row, record in enumerate(store.records) if record.split == HELD_OUT]
     validator = Validator(store, rows, loaded.vocabulary, batch=16, device=chosen)
-    return validator.validate(model.to(chosen).eval(), loaded.spec, Decoding(repeats=False))
+    decoding = replace(READABLE, bad_endings=True)
+    return validator.validate(model.to(chosen).eval(), loaded.spec, decoding)

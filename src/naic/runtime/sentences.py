@@ -1,0 +1,270 @@
+"""From the words that a network proposes to sentences for people; without torch.
+
+The agents do not hear each other's choice, so a sentence is as likely as the product of its words
+and of the period that ends it; what the agents after the period say is left open. There are K^N
+ways to speak, and all that is needed of them is found by a best-first search: what can be won from
+a place on does not depend on how one came there, so it is known exactly beforehand, and nothing is
+looked at that does not lead to the next sentence.
+"""
+
+import heapq
+import itertools
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from naic.decode.decoding import Decoding
+from naic.decode.repeats import without_repeats
+from naic.text.vocabulary import PERIOD, Vocabulary
+
+
+class Proposals(NamedTuple):
+    """What a network proposes to say of B images, on the host.
+
+    Attributes:
+        words: (B, N, K) int64, the likeliest words of each agent, best first; of a causal model,
+            which has chosen before it goes on, K = 1.
+        log_probs: (B, N, K) float32, likewise.
+    """
+
+    words: npt.NDArray[np.int64]
+    log_probs: npt.NDArray[np.float32]
+
+
+class Sentence(NamedTuple):
+    """Words without their period, and the logarithm of the sentence's probability."""
+
+    words: tuple[int, ...]
+    log_prob: float
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """A word as the model knows it.
+
+    Attributes:
+        text: the word.
+        confidence: the probability that its agent gave to it.
+        alternatives: the likeliest words of its agent with their probabilities, this one first; "."
+            is the end of the sentence. A causal model has no other word in this place.
+    """
+
+    text: str
+    confidence: float
+    alternatives: tuple[tuple[str, float], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Alternative:
+    """A whole sentence, and its probability: that of all its words and of its end."""
+
+    text: str
+    confidence: float
+
+
+@dataclass(frozen=True, slots=True)
+class Caption:
+    """What the model says of an image.
+
+    Attributes:
+        text: the sentence without its period.
+        words: those of the text, one for each agent from the first on.
+        confidence: the probability of the whole sentence: of all its words and of its end. Of one
+            that was cut, of what the agents said up to the limit or the period.
+        alternatives: sentences that it could have said, if they were asked for: first the caption
+            itself, then the others, the likeliest first.
+    """
+
+    text: str
+    words: tuple[Word, ...]
+    confidence: float
+    alternatives: tuple[Alternative, ...] = ()
+
+
+def write(
+    proposals: Proposals,
+    found: Sequence[Sequence[Sentence]] | None,
+    vocabulary: Vocabulary,
+    decoding: Decoding,
+) -> list[Caption]:
+    """The captions of B images; `found` are the sentences of a model that searches for them."""
+    if proposals.words.shape[-1] > 1 and not decoding.repeats:  # else it heard what it said before
+        proposals = _without_repeats(proposals)
+    words, log_probs = proposals.words.tolist(), proposals.log_probs.tolist()
+    others = [None] * len(words) if found is None else found
+    rows = zip(words, log_probs, others, strict=True)
+    return [_Writer(vocabulary, decoding, *row).caption() for row in rows]
+
+
+def found_sentences(
+    words: Sequence[Sequence[Sequence[int]]], scores: Sequence[Sequence[float]]
+) -> list[list[Sentence]]:
+    """The sentences of a beam, words (B, W, N) and scores (B, W); places that none fills go."""
+    return [
+        [
+            Sentence(_spoken(ids), score)
+            for ids, score in zip(own, likely, strict=True)
+            if score > -math.inf
+        ]
+        for own, likely in zip(words, scores, strict=True)
+    ]
+
+
+def _spoken(ids: Sequence[int]) -> tuple[int, ...]:
+    return tuple(itertools.takewhile(lambda id_: id_ != PERIOD, ids))
+
+
+def _without_repeats(proposals: Proposals) -> Proposals:
+    """The same, with what an agent says first: no word may come twice in a row."""
+    chosen = without_repeats(*proposals)[..., None]  # (B, N, 1)
+    places = np.arange(proposals.words.shape[-1])
+    order = np.argsort(np.where(places == chosen, -1, places), axis=-1)  # (B, N, K)
+    words = np.take_along_axis(proposals.words, order, -1)
+    return Proposals(words, np.take_along_axis(proposals.log_probs, order, -1))
+
+
+class _Writer:
+    """What was said of one image: words and log-probabilities (N, K).
+
+    With a limit on the words the agents after it are silent. No sentence ends in the middle of a
+    thought: now and then the agents stop at "in a", and a limit may stop them there.
+    """
+
+    def __init__(
+        self,
+        vocabulary: Vocabulary,
+        decoding: Decoding,
+        words: list[list[int]],
+        log_probs: list[list[float]],
+        found: Sequence[Sentence] | None,
+    ) -> None:
+        limit = decoding.max_words or len(words)
+        self._vocabulary, self._decoding = vocabulary, decoding
+        self._words, self._log_probs = words[:limit], log_probs[:limit]
+        self._found = found
+
+    def caption(self) -> Caption:
+        first = [own[0] for own in self._words]
+        end = first.index(PERIOD) if PERIOD in first else len(first)
+        kept = self._decoding.sentence(first, self._vocabulary)
+        text = self._vocabulary.decode(kept)
+        words = tuple(self._word(place) for place in range(len(kept)))
+        spoken = sum(own[0] for own in self._log_probs[: end + 1])
+        itself = Alternative(text, math.exp(spoken))
+        others = tuple(self._alternatives(itself)) if self._decoding.alternatives else ()
+        return Caption(text, words, itself.confidence, others)
+
+    def _word(self, place: int) -> Word:
+        pairs = tuple(
+            (self._vocabulary.word(id_), math.exp(log_prob))
+            for id_, log_prob in zip(self._words[place], self._log_probs[place], strict=True)
+        )
+        return Word(*pairs[0], pairs)
+
+    def _alternatives(self, itself: Alternative) -> Iterator[Alternative]:
+        """The caption, then others; of sentences that read the same, the likeliest is kept."""
+        yield itself
+        seen = {itself.text, ""}
+        sentences: Iterable[Sentence] | None = self._found
+        if sentences is None:
+            found = n_best(self._words, self._log_probs)
+            free = self._decoding.repeats
+            sentences = (sentence for sentence in found if free or not _repeats(sentence.words))
+        given = 1
+        for sentence in sentences:
+            if given == self._decoding.alternatives:
+                return
+            kept = self._decoding.sentence(sentence.words, self._vocabulary)
+            text = self._vocabulary.decode(kept)
+            if text not in seen:
+                seen.add(text)
+                given += 1
+                yield Alternative(text, math.exp(sentence.log_prob))
+
+
+def _repeats(words: tuple[int, ...]) -> bool:
+    return any(map(int.__eq__, words, words[1:]))
+
+
+class _Choice(NamedTuple):
+    """A word that an agent may say.
+
+    Attributes:
+        outlook: the logarithm of the probability of the best that can be said from here on if the
+            agent says it.
+        word: the word.
+        log_prob: of the word alone.
+    """
+
+    outlook: float
+    word: int
+    log_prob: float
+
+
+class _Node(NamedTuple):
+    """A sentence so far, and which choice its next agent makes.
+
+    Attributes:
+        cost: minus the logarithm of the probability of the best that can come of it.
+        order: breaks ties as they came, so that no two runs differ.
+        words: before the choice.
+        log_prob: of these words.
+        rank: of the choice.
+    """
+
+    cost: float
+    order: int
+    words: tuple[int, ...]
+    log_prob: float
+    rank: int
+
+
+def n_best(
+    words: Sequence[Sequence[int]], log_probs: Sequence[Sequence[float]]
+) -> Iterator[Sentence]:
+    """All sentences of N agents with K words each, the likeliest first, each when it is asked for.
+
+    Args:
+        words: (N, K) the words that each agent may say, at least one.
+        log_probs: (N, K) likewise.
+    """
+    choices = _choices(words, log_probs)
+    order = itertools.count()
+    heap = [_Node(-choices[0][0].outlook, next(order), (), 0.0, 0)]
+    while heap:
+        node = heapq.heappop(heap)
+        place = len(node.words)
+        chosen = choices[place][node.rank]
+        log_prob = node.log_prob + chosen.log_prob
+        if node.rank + 1 < len(choices[place]):
+            other = choices[place][node.rank + 1]
+            cost = -(node.log_prob + other.outlook)
+            heapq.heappush(heap, node._replace(cost=cost, order=next(order), rank=node.rank + 1))
+        if chosen.word == PERIOD:
+            yield Sentence(node.words, log_prob)
+        elif place + 1 == len(choices):
+            yield Sentence((*node.words, chosen.word), log_prob)
+        else:
+            longer = (*node.words, chosen.word)
+            heapq.heappush(heap, _Node(node.cost, next(order), longer, log_prob, 0))
+
+
+def _choices(
+    words: Sequence[Sequence[int]], log_probs: Sequence[Sequence[float]]
+) -> list[list[_Choice]]:
+    """The choices of each agent, the best outlook first; found from the last agent on."""
+    found: list[list[_Choice]] = []
+    after = 0.0  # the outlook of the next agent
+    for ids, own in zip(reversed(words), reversed(log_probs), strict=True):
+        ranked = [
+            _Choice(log_prob if word == PERIOD else log_prob + after, word, log_prob)
+            for word, log_prob in zip(ids, own, strict=True)
+        ]
+        ranked.sort(key=lambda choice: -choice.outlook)  # stable: ties stay as the agent has them
+        found.append(ranked)
+        after = ranked[0].outlook
+    return found[::-1]
