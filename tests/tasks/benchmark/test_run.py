@@ -12,8 +12,8 @@ import pytest
 
 from naic.errors import CheckpointError, ConfigError
 from naic.tasks.benchmark import run as task
-from naic.tasks.benchmark.charts import charts
 from naic.tasks.benchmark.models import Contest
+from naic.tasks.benchmark.report import charts
 from naic.tasks.benchmark.rows import plan, with_ratios
 from naic.tasks.benchmark.run import BenchmarkOptions, Row, benchmark, planned
 from tests.runtime.small import NETWORK, make_model

@@ -63,8 +63,7 @@ def benchmark(options: BenchmarkOptions, hear: Hear = lambda done, total, bad: N
         CheckpointError: a model cannot be used.
         WriteError: the file cannot be written.
     """
-    from naic.backbones.cpu import keep_freed_memory
-    from naic.backbones.load import choose_device
+    from naic.backbones.load import choose_device, keep_freed_memory
     from naic.tasks.benchmark.other_models import Rivals
     from naic.tasks.benchmark.timing import machine
 
