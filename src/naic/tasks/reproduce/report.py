@@ -14,10 +14,9 @@ from naic.tasks.charts import Bar, Dot, Line, bars, lines, scatter
 from naic.tasks.options import WORDS
 from naic.tasks.reproduce import gallery, tables
 from naic.tasks.reproduce.gallery import write_server_files
-from naic.tasks.reproduce.latency import measure_latency
 from naic.tasks.reproduce.options import TABLES, ReproduceOptions
 from naic.tasks.reproduce.plan import PlannedRow
-from naic.tasks.reproduce.scoring import ReturnedScorer, Scorer, places
+from naic.tasks.reproduce.scoring import ReturnedScorer, Scorer, measure_latency, places
 from naic.tasks.reproduce.stage_runner import StageRunner
 
 SHOWN = {  # what the page of captions shows, as in the paper's last figure
