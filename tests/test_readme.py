@@ -159,6 +159,23 @@ def test_every_page_is_in_the_index() -> None:
     assert {page for page in pages - {"README.md"} if f"]({page})" not in index} == set()
 
 
+def test_the_tree_of_the_sources_is_as_it_is() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    tree = text.partition("src/naic/\n")[2].partition("```")[0]
+    package, parent, named = ROOT / "src" / "naic", Path(), set()
+    for line in tree.splitlines():
+        found = re.match(r"( +)(\S+)  ", line)
+        if found and len(found[1]) <= 4:  # or it goes on with the line before
+            parent = Path(*parent.parts[: len(found[1]) // 2 - 1], found[2])
+            assert (package / parent).exists(), line
+            named.add(str(parent))
+        files = re.findall(r"(?<![\w./])(\w+\.py)", line.removeprefix(found[0]) if found else line)
+        assert all((package / parent / name).is_file() for name in files), line
+    folders = [p.parent for p in package.rglob("__init__.py") if p.parent != package]
+    assert {str(p.relative_to(package)) for p in folders} <= named
+    assert {path.name for path in package.glob("[!_]*.py")} <= named
+
+
 TERMS = (
     *("agent", "teacher", "student", "counterfactual", "backbone", "region", "feature store"),
     *("pseudo captions", "df", "human references", "test evaluations", "dry run"),

@@ -117,7 +117,7 @@ def targets(
             f"less than {REPEATS:.0%} repeat a word", best["repeats"], best["repeats"] < REPEATS
         ),
         _claim(
-            f"bad endings: at most {100 * limit:.1f} %, people's and one point",
+            f"bad endings: at most {100 * limit:.1f} %, that of human captions and one point",
             best["bad_endings"],
             best["bad_endings"] <= limit,
         ),

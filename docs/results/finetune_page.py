@@ -24,7 +24,7 @@ def _page(runs: list[Path]) -> str:
 
 Made by `make docs` from reports of `naic finetune` with the model inside naic, in `{RUNS}`. The
 images that are scored were held out, but they also chose the best weights, and they are few: the
-figures flatter, and differences of some points say nothing. Epochs are those of each stage.
+scores are too optimistic, and differences of some points are noise. Epochs are those of each stage.
 
 | run | learnt from | scored on | epochs | CIDEr before | after | new words | minutes |
 |---|---|---|---|---|---|---|---|

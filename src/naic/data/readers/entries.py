@@ -3,15 +3,18 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from PIL.Image import Image
 
 from naic.data.records import Problems, Record
-from naic.data.sources import ImageFinder
 from naic.errors import DataError, ImageError
 from naic.files import printable
 from naic.images.formats import without_suffix
 from naic.images.sources import ImageSource
+
+if TYPE_CHECKING:  # captions alone are read without it
+    from naic.data.sources import ImageFinder
 
 _LETTER_OR_DIGIT = re.compile(r"[^\W_]")
 
@@ -51,7 +54,7 @@ class Checker:
     Without a finder, an entry that does not bring its image gets an `UnseenImage`.
     """
 
-    finder: ImageFinder | None
+    finder: "ImageFinder | None"
     problems: Problems
     _first: dict[str, str] = field(default_factory=dict)  # id -> where it was first met
     _used: dict[ImageSource, str] = field(default_factory=dict)  # image -> where it was found
@@ -99,7 +102,7 @@ class Checker:
             return False
         return True
 
-    def _find(self, entry: Entry, finder: ImageFinder | None) -> ImageSource | None:
+    def _find(self, entry: Entry, finder: "ImageFinder | None") -> ImageSource | None:
         if finder is None:
             return UnseenImage(entry.names[0])
         lost = self._and_captions(entry)

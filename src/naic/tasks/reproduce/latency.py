@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from naic.data.batches import count_regions, read_features
 from naic.data.features import FeatureStore
-from naic.tasks.benchmark.options import WORDS
+from naic.tasks.options import WORDS
 
 if TYPE_CHECKING:  # torch takes a second to import: not before there is work for it
     from torch import nn
@@ -74,7 +74,7 @@ def measure_latency(
 def _fixed_length(loaded: "LoadedModel") -> "nn.Module":
     """The model; one that writes word by word made to write `WORDS` words, whatever it says."""
     from naic.models.transformer import TransformerCaptioner
-    from naic.tasks.benchmark.models import never_end
+    from naic.tasks.benchmark.timing import never_end
 
     model, settings = loaded.model, loaded.settings
     if loaded.spec.one_pass or not isinstance(model, TransformerCaptioner):

@@ -10,8 +10,8 @@ from typing import Any
 from naic.errors import ConfigError
 from naic.files import remove_temporaries, write_atomically
 from naic.progress import Callbacks
-from naic.tasks.benchmark.options import WORDS
 from naic.tasks.charts import Bar, Dot, Line, bars, lines, scatter
+from naic.tasks.options import WORDS
 from naic.tasks.reproduce import gallery, tables
 from naic.tasks.reproduce.gallery import write_server_files
 from naic.tasks.reproduce.latency import measure_latency
