@@ -28,7 +28,7 @@ from torch import Tensor
 
 from naic.learn.cider.references import References
 from naic.learn.cider.rewards import make_rewards
-from naic.models.flops import flops
+from naic.models.config import TransformerConfig
 from naic.models.transformer import TransformerCaptioner
 from naic.train.batches import Batch, Draw, Feed
 from naic.train.config import read_settings
@@ -230,6 +230,37 @@ def graph_seconds(work: Callable[[], object]) -> float:
     seconds = median_seconds(graph.replay)
     del kept
     return seconds
+
+
+def flops(
+    config: TransformerConfig,
+    features: int,
+    words: int,
+    regions: int,
+    captions: int,
+    causal: bool,
+) -> int:
+    """Floating-point operations of `TransformerCaptioner.forward` for one image and its captions.
+
+    Matrix products only, a multiplication and an addition counted as two. Attention among the
+    words of a causal captioner is counted in full, though half of it is masked. A training step is
+    three times as much.
+    """
+    width, length = config.width, config.length
+    sentences = captions if causal else 1
+    places = sentences * length
+    square = 2 * width * width  # one place through one width x width layer
+    feed_forward = 4 * width * config.hidden
+    encoder_layer = regions * (4 * square + feed_forward + 4 * regions * width)
+    decoder_layer = places * (6 * square + feed_forward + 4 * (length + regions) * width)
+    remember = regions * 2 * config.decoder_layers * square
+    return (
+        2 * regions * features * width
+        + config.encoder_layers * encoder_layer
+        + remember
+        + config.decoder_layers * decoder_layer
+        + 2 * places * width * words
+    )
 
 
 def matmul_flops() -> float:

@@ -198,6 +198,22 @@ def test_links_lead_somewhere() -> None:
                 assert (page.parent / link).exists(), f"{page.name}: {link}"
 
 
+PRIVATE = (
+    r"\b(eyes|hearers|by heart|of chance|looks at test|log of looks|materials|machinery"
+    r"|workshop|crew|rivals)\b"
+)
+NAMED_ONCE = ("Older settings call it `eyes`",)  # what an old option was called may be said
+
+
+def test_words_that_only_this_project_would_understand_are_not_used() -> None:
+    texts = [*(ROOT / "docs").rglob("*.md"), *(ROOT / "configs").rglob("*.toml")]
+    for path in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *texts):
+        text = path.read_text(encoding="utf-8")
+        for sentence in NAMED_ONCE:
+            text = text.replace(sentence, "")
+        assert re.findall(PRIVATE, text, re.IGNORECASE) == [], path
+
+
 def test_the_options_of_the_finetuning_guide_exist() -> None:
     """The rows of its table, each added to the plain command."""
     rows = re.findall(

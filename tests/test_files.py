@@ -99,7 +99,7 @@ def test_only_our_own_temporaries_are_removed(tmp_path: Path) -> None:
 
 def test_a_locked_folder_refuses_another_process(tmp_path: Path) -> None:
     code = (
-        "import sys, pathlib; from naic.files import locked\n"
+        "import sys, pathlib; from naic.resume import locked\n"
         "with locked(pathlib.Path(sys.argv[1])): print('got it')"
     )
     command = [sys.executable, "-c", code, str(tmp_path)]

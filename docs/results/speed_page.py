@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from naic.tasks.benchmark.charts import charts
+from naic.tasks.benchmark.report import charts
 from naic.tasks.benchmark.rows import Row
 
 FOLDER = Path(__file__).parent

@@ -150,8 +150,8 @@ def test_what_is_not_installed_is_one_line(
     results: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     error = MissingExtraError("Java", "is missing", "Install Java.")
-    monkeypatch.setattr(task, "meteor", broken(error))
-    monkeypatch.setattr(task, "spice", broken(error))
+    monkeypatch.setattr("naic.metrics.meteor.meteor", broken(error))
+    monkeypatch.setattr("naic.metrics.spice.spice", broken(error))
     assert main(["evaluate", results, "--references", "60"]) == 0
     said = "naic evaluate: left out METEOR and SPICE: Java: is missing. Install Java.\n"
     assert capsys.readouterr().err == said
@@ -162,7 +162,9 @@ def test_what_is_not_installed_is_one_line(
 def test_what_fails_is_reported_and_the_rest_kept(
     results: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(task, "meteor", broken(MetricError("METEOR", "died", "Look.")))
+    monkeypatch.setattr(
+        "naic.metrics.meteor.meteor", broken(MetricError("METEOR", "died", "Look."))
+    )
     assert main(["evaluate", results, "--references", "60", "--metrics", "METEOR", "Bleu"]) == 3
     said = capsys.readouterr()
     assert said.err == "naic evaluate: METEOR failed: METEOR: died. Look.\n"

@@ -4,6 +4,8 @@ A new backbone is a module beside this one, and one line in `BACKBONES`. The mod
 the backbone is asked for.
 """
 
+import ctypes
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,13 +14,13 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from naic.backbones.cpu import keep_freed_memory
 from naic.backbones.inside import PREFIX
 from naic.errors import BackboneError, ConfigError
 
 DEFAULT_PIXELS = 256  # gives the EfficientNets their 8x8 grid
 COLOURS = "+colours"  # after a name: each cell's features end in its colours
 TIMM = "timm:"  # before a name: a model of that collection
+_TRIM_THRESHOLD, _MMAP_MAX, _LARGEST_INT = -1, -4, 2**31 - 1  # of glibc's malloc.h
 
 
 class Trained(NamedTuple):
@@ -153,7 +155,7 @@ def load_backbone(
     With `+colours` after the name each cell's features end in its colours. `blobs` is for drawn
     images only: their even patches, and no weights. `pixels` leaves the seeing to the model.
 
-    On a CPU this also tells the C library to keep freed memory (`cpu.py` says why).
+    On a CPU this also tells the C library to keep freed memory (`keep_freed_memory` says why).
 
     Args:
         name: which network.
@@ -247,3 +249,21 @@ def _measure(name: str, module: nn.Module, pixels: int, device: torch.device) ->
             name, f"does not work at {pixels} pixels ({error})", "Try another --pixels."
         ) from error
     return regions, dim
+
+
+def keep_freed_memory() -> None:
+    """Let large blocks be reused instead of being returned to the system after each layer.
+
+    glibc hands a block of more than 32 MB back at once, and the next layer's block comes as fresh
+    pages that the kernel has to clear: half the time of a forward pass went there. The process
+    then holds its largest working set for good, which for a batch of 16 is some 600 MB.
+    Elsewhere than on Linux with glibc this does nothing.
+    """
+    if sys.platform != "linux":
+        return
+    try:
+        library = ctypes.CDLL("libc.so.6")
+        library.mallopt(_MMAP_MAX, 0)
+        library.mallopt(_TRIM_THRESHOLD, _LARGEST_INT)
+    except (OSError, AttributeError):  # another C library
+        return

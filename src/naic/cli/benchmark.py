@@ -9,8 +9,8 @@ from rich.table import Table
 
 from naic.cli.main import FAILED, SOME_SKIPPED
 from naic.cli.screen import progress
-from naic.progress import Progress
-from naic.tasks.benchmark.run import BenchmarkOptions, Report, Row, benchmark, planned
+from naic.progress import Callbacks
+from naic.tasks.benchmark.run import BenchmarkOptions, Report, Row, benchmark, dry_run
 
 HELP = """Time captions: NAIC against a causal teacher of the same shape, and against others.
 
@@ -26,10 +26,9 @@ def run(arguments: Sequence[str]) -> int:
         BenchmarkOptions, prog="naic benchmark", description=HELP, args=list(arguments)
     )
     if options.dry_run:
-        _list(planned(options))
+        _list(dry_run(options))
         return 0
-    with progress("rows") as update:
-        report = benchmark(options, lambda *counts: update(Progress(*counts)))
+    report = benchmark(options, Callbacks(progress=progress))
     _show(report)
     if options.out is not None:
         print(f"figures: {options.out}, and charts beside it")

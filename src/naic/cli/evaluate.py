@@ -10,7 +10,8 @@ from rich.console import Console
 from rich.table import Table
 
 from naic.cli.main import FAILED, SOME_SKIPPED
-from naic.metrics.bootstrap import FEWEST_IMAGES
+from naic.metrics.score import FEWEST_IMAGES
+from naic.progress import Callbacks
 from naic.tasks.evaluate.options import EvaluateOptions, check_log, names_test
 from naic.tasks.evaluate.report import log_test_evaluation, signature_line, write_reports
 from naic.tasks.evaluate.run import Evaluation, evaluate
@@ -39,7 +40,7 @@ def run(arguments: Sequence[str]) -> int:
     )
     if names_test(options.split):
         check_log(options.log)
-    evaluation = evaluate(options, _report)
+    evaluation = evaluate(options, Callbacks(_say))
     log = log_test_evaluation(evaluation, options)  # first: nobody shall see what is not in it
     try:
         code = _print(evaluation, options)
@@ -64,7 +65,7 @@ def _print(evaluation: Evaluation, options: EvaluateOptions) -> int:
     return _print_shortcomings(evaluation)
 
 
-def _report(what: str) -> None:
+def _say(what: str) -> None:
     if sys.stderr.isatty():
         print(f"{what} ...", file=sys.stderr)
 

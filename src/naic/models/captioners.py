@@ -10,9 +10,9 @@ CAPTIONERS: dict[str, CaptionerSpec] = {
 }
 
 
-def captioner_spec(name: str) -> CaptionerSpec:
-    """The captioner of this name."""
+def captioner_spec(name: str, where: str = "captioner") -> CaptionerSpec:
+    """The captioner of this name; `where` it was named, for the error if there is none."""
     if name not in CAPTIONERS:
-        hint = f"There are: {', '.join(CAPTIONERS)}."
-        raise ConfigError("captioner", f"there is no captioner {name!r}", hint)
+        hint = f"There are: {', '.join(CAPTIONERS)}. A newer naic may know it."
+        raise ConfigError(where, f"there is no captioner {name!r}", hint)
     return CAPTIONERS[name]

@@ -243,7 +243,7 @@ def _read_settings(path: Path) -> tuple[ModelSettings, CaptionerSpec]:
     """The settings in `path`, checked to the last key, and the captioner that they name."""
     try:
         settings = structure(read_toml(path), ModelSettings, str(path))
-        spec = _captioner(path, settings.captioner)
+        spec = captioner_spec(settings.captioner, str(path))
         if not isinstance(settings.model, dict):
             raise CheckpointError(str(path), "model is no table", "Use the file as it was saved.")
         table = {_OLD_KEYS.get(str(k), str(k)): value for k, value in settings.model.items()}
@@ -251,14 +251,6 @@ def _read_settings(path: Path) -> tuple[ModelSettings, CaptionerSpec]:
     except ConfigError as error:
         raise CheckpointError(error.what, error.why, error.hint) from error
     return replace(settings, model=model), spec
-
-
-def _captioner(path: Path, name: str) -> CaptionerSpec:
-    try:
-        return captioner_spec(name)
-    except ConfigError as error:
-        hint = f"{error.hint} A newer naic may know it."
-        raise CheckpointError(str(path), error.why, hint) from error
 
 
 def _shapes(path: Path, settings: ModelSettings, spec: CaptionerSpec) -> Mapping[str, Tensor]:

@@ -8,8 +8,12 @@ import torch
 from torch import nn
 
 from naic.backbones import load_backbone
-from naic.backbones.cpu import keep_freed_memory
-from naic.backbones.load import DEFAULT_PIXELS, backbone_spec, choose_device
+from naic.backbones.load import (
+    DEFAULT_PIXELS,
+    backbone_spec,
+    choose_device,
+    keep_freed_memory,
+)
 from naic.backbones.patches import CELL
 from naic.errors import BackboneError, CheckpointError, ConfigError
 from naic.models.folder import (

@@ -13,6 +13,7 @@ from naic.data.records import ReaderName
 from naic.errors import ConfigError
 
 WIDEST_BEAM = 100
+WORDS = 11  # that a teacher writes when it is timed: the usual ten, and the period
 FEWEST_BITS, MOST_BITS = 2, 12  # what naic.models.packing can write; to import it takes torch
 
 

@@ -11,12 +11,14 @@ from typing import Any
 import pytest
 
 from naic.errors import CheckpointError, ConfigError
+from naic.progress import Progress
 from naic.tasks.benchmark import run as task
-from naic.tasks.benchmark.charts import charts
 from naic.tasks.benchmark.models import Contest
+from naic.tasks.benchmark.report import charts
 from naic.tasks.benchmark.rows import plan, with_ratios
-from naic.tasks.benchmark.run import BenchmarkOptions, Row, benchmark, planned
+from naic.tasks.benchmark.run import BenchmarkOptions, Row, benchmark, dry_run
 from tests.runtime.small import NETWORK, make_model
+from tests.watch import watch
 
 TEACHER = [f"teacher, {how}{end}" for end in ("", ", no cache") for how in ("greedy", "beam 3")]
 RIVALS = [f"{who}, {how}" for who in ("BLIP-base", "ViT-GPT2") for how in ("greedy", "beam 3")]
@@ -137,9 +139,9 @@ def test_charts_compare_one_runtime() -> None:
 
 
 def test_every_row_is_timed(models: Path, tmp_path: Path) -> None:
-    heard: list[tuple[int, int, int]] = []
+    heard: list[Progress] = []
     out = tmp_path / "speed.json"
-    report = benchmark(small(models, out=out), lambda *said: heard.append(said))
+    report = benchmark(small(models, out=out), watch(heard.append))
     assert report.finished
     assert {row.state for row in report.rows} == {"timed", "left out"}
     for row in report.rows:
@@ -153,7 +155,7 @@ def test_every_row_is_timed(models: Path, tmp_path: Path) -> None:
         assert row.images_per_second == pytest.approx(1000 * row.batch / row.median_ms)
         assert (row.ratio is not None) == (row.model == "teacher")
     total = len(report.rows)
-    assert heard[-1] == (total, total, 0)
+    assert heard[-1] == Progress(total, total, 0)
     assert json.loads(out.read_text()) == asdict(report)
     assert {path.name for path in tmp_path.iterdir()} == {
         "speed.json",
@@ -192,12 +194,12 @@ def test_a_row_that_fails_says_why_and_the_others_go_on(
 
 
 def test_a_run_that_is_cut_off_leaves_what_it_had(models: Path, tmp_path: Path) -> None:
-    def stop(done: int, total: int, bad: int) -> None:
+    def stop(_: Progress) -> None:
         raise KeyboardInterrupt
 
     out = tmp_path / "speed.json"
     with pytest.raises(KeyboardInterrupt):
-        benchmark(small(models, out=out, runtimes=("eager",)), stop)
+        benchmark(small(models, out=out, runtimes=("eager",)), watch(stop))
     kept = json.loads(out.read_text())
     assert not kept["finished"]
     states = [row["state"] for row in kept["rows"]]
@@ -207,7 +209,7 @@ def test_a_run_that_is_cut_off_leaves_what_it_had(models: Path, tmp_path: Path) 
 
 def test_a_plan_loads_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(task, "_contest", lambda *_: pytest.fail("it was loaded"))
-    rows = planned(BenchmarkOptions(Path("no-such-model"), device="cpu", batches=(1,)))
+    rows = dry_run(BenchmarkOptions(Path("no-such-model"), device="cpu", batches=(1,)))
     assert rows[0].name == "NAIC"
     monkeypatch.undo()
     with pytest.raises(CheckpointError):
@@ -230,7 +232,7 @@ def test_a_plan_loads_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_what_cannot_be_is_refused(options: dict[str, Any], what: str, models: Path) -> None:
     with pytest.raises(ConfigError) as caught:
-        planned(small(models, **options))
+        dry_run(small(models, **options))
     assert caught.value.what == what
 
 
@@ -238,7 +240,7 @@ def test_no_figures_are_overwritten(models: Path, tmp_path: Path) -> None:
     out = tmp_path / "speed.json"
     out.write_text("{}")
     with pytest.raises(ConfigError, match="is there already"):
-        planned(small(models, out=out))
+        dry_run(small(models, out=out))
 
 
 @pytest.mark.gpu

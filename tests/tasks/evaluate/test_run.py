@@ -12,10 +12,9 @@ from naic.data.readers.captions import read_captions
 from naic.data.records import Problems
 from naic.errors import ConfigError, DataError, MetricError, MissingExtraError
 from naic.metrics.bleu import bleu
-from naic.metrics.bootstrap import FEWEST_IMAGES
 from naic.metrics.cider import DocumentFrequencies, cider
-from naic.metrics.score import Score, mean_score
-from naic.tasks.evaluate import run as task
+from naic.metrics.score import FEWEST_IMAGES, Score, mean_score
+from naic.progress import Callbacks
 from naic.tasks.evaluate.options import EvaluateOptions
 from naic.tasks.evaluate.run import Comparison, evaluate, tokenised
 from tests.data.readers.helpers import Item, karpathy_value, write_json
@@ -33,8 +32,8 @@ from tests.tasks.evaluate.evaluations import (
 @pytest.fixture(autouse=True)
 def programs(monkeypatch: pytest.MonkeyPatch) -> None:
     """The metrics here are false ones, so nothing needs to be installed."""
-    monkeypatch.setattr(task, "meteor_program", lambda: "meteor-9")
-    monkeypatch.setattr(task, "spice_program", lambda: "spice-9")
+    monkeypatch.setattr("naic.metrics.meteor.program", lambda: "meteor-9")
+    monkeypatch.setattr("naic.metrics.spice.program", lambda: "spice-9")
 
 
 def test_scores_are_those_of_the_metrics(options: EvaluateOptions) -> None:
@@ -114,8 +113,8 @@ def test_java_that_is_missing_is_left_out(
     options: EvaluateOptions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     missing = MissingExtraError("Java", "is missing", "Install Java.")
-    monkeypatch.setattr(task, "meteor", fake("METEOR"))
-    monkeypatch.setattr(task, "spice", broken(missing))
+    monkeypatch.setattr("naic.metrics.meteor.meteor", fake("METEOR"))
+    monkeypatch.setattr("naic.metrics.spice.spice", broken(missing))
     found = evaluate(replace(options, fast=False))
     assert list(found.system.scores) == NAMES[:-1]
     assert found.missing == {"SPICE": "Java: is missing. Install Java."}
@@ -137,8 +136,8 @@ def test_java_that_fails_costs_only_its_own_score(
             raise MetricError("METEOR", "was stopped after 9 seconds", "Give it more.")
         return mean_score("METEOR", np.ones(len(hypotheses)))
 
-    monkeypatch.setattr(task, "meteor", once)
-    monkeypatch.setattr(task, "spice", fake("SPICE"))
+    monkeypatch.setattr("naic.metrics.meteor.meteor", once)
+    monkeypatch.setattr("naic.metrics.spice.spice", fake("SPICE"))
     other = write_results(tmp_path / "other.json", first_captions(which=1))
     found = evaluate(replace(options, fast=False, against=other))
     assert found.failed == {"METEOR": "METEOR: was stopped after 9 seconds. Give it more."}
@@ -147,11 +146,11 @@ def test_java_that_fails_costs_only_its_own_score(
 
 
 def test_only_what_is_asked_for(options: EvaluateOptions, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(task, "meteor", fake("METEOR"))
+    monkeypatch.setattr("naic.metrics.meteor.meteor", fake("METEOR"))
     found = evaluate(replace(options, fast=False, metrics=("METEOR", "CIDEr")))
     assert list(found.system.scores) == ["METEOR", "CIDEr"]
     heard: list[str] = []
-    evaluate(replace(options, metrics=("CIDEr", "CIDEr")), heard.append)
+    evaluate(replace(options, metrics=("CIDEr", "CIDEr")), Callbacks(heard.append))
     assert heard == ["reading the references", "scoring CIDEr"]
 
 
@@ -159,8 +158,8 @@ def test_java_gets_its_time_limit(
     options: EvaluateOptions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     heard: list[float | None] = []
-    monkeypatch.setattr(task, "meteor", fake("METEOR", heard))
-    monkeypatch.setattr(task, "spice", fake("SPICE", heard))
+    monkeypatch.setattr("naic.metrics.meteor.meteor", fake("METEOR", heard))
+    monkeypatch.setattr("naic.metrics.spice.spice", fake("SPICE", heard))
     evaluate(replace(options, fast=False))
     evaluate(replace(options, fast=False, java_seconds=7.5))
     assert heard == [None, None, 7.5, 7.5]

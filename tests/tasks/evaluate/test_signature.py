@@ -9,7 +9,6 @@ import pytest
 
 import naic
 from naic.data.readers.captions import ImageCaptions
-from naic.tasks.evaluate import run as task
 from naic.tasks.evaluate.options import EvaluateOptions
 from naic.tasks.evaluate.report import digest, signature_line
 from naic.tasks.evaluate.run import evaluate
@@ -87,8 +86,8 @@ def test_the_names_of_files_and_splits_are_not_in_the_line(
 def test_the_programs_are_in_the_line(
     options: EvaluateOptions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(task, "meteor", fake("METEOR"))
-    monkeypatch.setattr(task, "meteor_program", lambda: "meteor-9 on Java 3")
+    monkeypatch.setattr("naic.metrics.meteor.meteor", fake("METEOR"))
+    monkeypatch.setattr("naic.metrics.meteor.program", lambda: "meteor-9 on Java 3")
     found = evaluate(replace(options, fast=False, metrics=("METEOR", "Bleu")))
     assert "|meteor:meteor-9 on Java 3|metrics:" in signature_line(found.signature)
     assert "spice" not in found.signature

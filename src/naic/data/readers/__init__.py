@@ -6,18 +6,14 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from naic.data import shapes
-from naic.data.readers.coco import coco_roots, read_coco
-from naic.data.readers.entries import Checker, Entry
-from naic.data.readers.flickr8k import flickr8k_roots, read_flickr8k
-from naic.data.readers.folder import read_folder
-from naic.data.readers.karpathy import read_karpathy
-from naic.data.readers.table import read_table
-from naic.data.records import READER_NAMES, Problems, Record
-from naic.data.sources import ImageFinder
+from naic.data.records import READER_NAMES, Checker, Entry, Problems, Record
 from naic.errors import ConfigError, DataError
 from naic.files import printable, what_is
+
+if TYPE_CHECKING:
+    from naic.data.sources import ImageFinder
 
 
 @dataclass
@@ -150,8 +146,11 @@ def _open(
     splits: Collection[str] | None,
     with_images: bool,
     ignored: Counter[str],
-) -> tuple[Iterator[Entry], ImageFinder | None]:
-    """The entries of a source, and where their images are looked for."""
+) -> "tuple[Iterator[Entry], ImageFinder | None]":
+    """The entries of a source, and where their images are looked for.
+
+    A reader is imported when it is asked for.
+    """
     path = Path(source)
     if reader in ("folder", "shapes") and images:
         why = f"the reader {reader!r} has its images already"
@@ -162,26 +161,42 @@ def _open(
     trusted = last = None
     match reader:
         case "karpathy":
+            from naic.data.readers.karpathy import read_karpathy
+
             entries = read_karpathy(path, problems, splits)
         case "coco":
+            from naic.data.readers.coco import coco_roots, read_coco
+
             entries, roots = read_coco(path, problems), coco_roots(path)
         case "flickr8k":
+            from naic.data.readers.flickr8k import flickr8k_roots, read_flickr8k
+
             entries, roots = read_flickr8k(path, problems), flickr8k_roots(path)
         case "table":
+            from naic.data.readers.table import read_table
+
             entries, trusted = read_table(path, problems), path.parent
             last = None if images else Path()  # `naic caption` writes paths as they were given
         case "folder":
+            from naic.data.readers.folder import read_folder
+
             return read_folder(path, problems, ignored, with_images=with_images), None
         case "shapes":
             return _read_shapes(source, seed), None
         case _:
             hint = f"Readers: {', '.join(READER_NAMES)}."
             raise ConfigError("reader", f"there is no reader {reader!r}", hint)
-    return entries, ImageFinder(images or roots, trusted, last) if with_images else None
+    if not with_images:
+        return entries, None
+    from naic.data.sources import ImageFinder
+
+    return entries, ImageFinder(images or roots, trusted, last)
 
 
 def _read_shapes(source: str, seed: int) -> Iterator[Entry]:
     """Entries of `source` scenes; the same number and seed give the same scenes."""
+    from naic.data import shapes
+
     if not (source.isascii() and source.isdigit() and len(source) < 10 and int(source) > 0):
         why = "it is not a number of scenes"
         raise DataError(printable(source), why, "Shapes are asked for by a number, such as 2000.")

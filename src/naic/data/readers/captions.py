@@ -13,8 +13,6 @@ from typing import NamedTuple
 from naic.data.features import FeatureStore
 from naic.data.readers import read, refuse_unknown
 from naic.data.readers.files import GZIP, XZ
-from naic.data.readers.flickr8k import has_caption_file
-from naic.data.readers.table import is_table
 from naic.data.records import CaptionReader, Problems
 from naic.errors import DataError
 from naic.files import printable, what_is
@@ -107,6 +105,9 @@ def detect(source: str) -> CaptionReader:
     Raises:
         DataError: there is no such source, or it is in no known format.
     """
+    from naic.data.readers.flickr8k import has_caption_file
+    from naic.data.readers.table import is_table
+
     path = Path(source)
     match what_is(path):
         case "missing" if source.isascii() and source.isdigit():

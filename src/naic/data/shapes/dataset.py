@@ -19,7 +19,7 @@ from naic.images.sources import Described
 
 @dataclass(frozen=True, slots=True)
 class SceneImage:
-    """A picture that is drawn when it is asked for, so that a dataset of any size takes no room."""
+    """An image that is drawn when it is asked for, so that a dataset of any size takes no room."""
 
     seed: int
     index: int
@@ -30,7 +30,7 @@ class SceneImage:
         return f"shapes-{self.seed}-{self.index:06d}"
 
     def load(self, at_least: int | None = None) -> Image:
-        """The picture in its one size: drawing it smaller would give other pixels, not sooner."""
+        """The image in its one size: drawing it smaller would give other pixels, not sooner."""
         return draw(make_scene(self.seed, self.index))
 
     def describe(self) -> Described:

@@ -29,23 +29,23 @@ Point = tuple[float, float]
 
 
 def draw(scene: Scene, pixels: int = CANVAS) -> Image.Image:
-    """The picture of a scene, RGB, `pixels` a side; the same pixels every time."""
+    """The image of a scene, RGB, `pixels` a side; the same pixels every time."""
     if pixels < 1:
         raise ConfigError(
-            f"{pixels} pixels", "a picture needs at least one", f"Try pixels={CANVAS}."
+            f"{pixels} pixels", "an image needs at least one", f"Try pixels={CANVAS}."
         )
     rng = Random(f"naic shapes paint {scene.seed} {scene.index}")  # noqa: S311 - no secret here
-    picture = _background(scene.background, pixels, rng)
+    image = _background(scene.background, pixels, rng)
     for thing in scene.objects:
         tint = [value + pick_between(rng, -9, 9) for value in PAINT[thing.colour]]
         colour = (tint[0], min(255, tint[1]), tint[2])
         angle = pick_between(rng, -TILT, TILT) * pi / 180
-        _paint(picture, thing, colour, angle)
-    return picture
+        _paint(image, thing, colour, angle)
+    return image
 
 
 def _background(name: str, pixels: int, rng: Random) -> Image.Image:
-    """A plain colour with a soft cloud and a fine grain, so that no two pictures are alike."""
+    """A plain colour with a soft cloud and a fine grain, so that no two images are alike."""
     paper = [PAPER[name] + pick_between(rng, -5, 5) for _ in "RGB"]
     flat = Image.new("RGB", (pixels, pixels), (paper[0], paper[1], paper[2]))
     cloud = Image.frombytes("L", (5, 5), rng.randbytes(25))
@@ -62,10 +62,10 @@ def _shrunk(top: int) -> list[int]:
 
 
 def _paint(
-    picture: Image.Image, thing: SceneObject, colour: tuple[int, int, int], angle: float
+    image: Image.Image, thing: SceneObject, colour: tuple[int, int, int], angle: float
 ) -> None:
-    """Lay one shape on the picture; only its own box is drawn large, which keeps this quick."""
-    scale = picture.width / CANVAS
+    """Lay one shape on the image; only its own box is drawn large, which keeps this quick."""
+    scale = image.width / CANVAS
     left, top = (int((at - REACH * thing.radius) * scale) for at in (thing.x, thing.y))
     side = int(2 * REACH * thing.radius * scale) + 2
     mask = Image.new("L", (side * FINER, side * FINER))
@@ -79,7 +79,7 @@ def _paint(
         for x, y in _outline(thing.shape)
     ]
     ImageDraw.Draw(mask).polygon(outline, fill=255)
-    picture.paste(colour, (left, top), mask.reduce(FINER))
+    image.paste(colour, (left, top), mask.reduce(FINER))
 
 
 @cache
@@ -113,12 +113,12 @@ def _heart_point(t: float) -> Point:
 MARGIN = 20
 TEXT_SIZE = 15
 LINE = 20  # pixels from one line of text to the next
-SHOWN = 2  # captions under each picture
+SHOWN = 2  # captions under each image
 INK = ((30, 30, 34), (110, 110, 118))  # each caption in its own grey, to tell them apart
 
 
 def contact_sheet(scenes: Sequence[Scene], columns: int = 4) -> Image.Image:
-    """The pictures in rows of `columns`, with two of their captions under each."""
+    """The images in rows of `columns`, with two of their captions under each."""
     if not scenes or columns < 1:
         raise ConfigError(
             f"a sheet of {len(scenes)} scenes in {columns} columns",
@@ -147,7 +147,7 @@ def contact_sheet(scenes: Sequence[Scene], columns: int = 4) -> Image.Image:
 
 
 def _wrap(text: str, font: ImageFont.ImageFont | ImageFont.FreeTypeFont) -> list[str]:
-    """The text in lines no wider than a picture."""
+    """The text in lines no wider than an image."""
     lines = [""]
     for word in text.split():
         longer = f"{lines[-1]} {word}".lstrip()

@@ -1,6 +1,6 @@
 """Five captions for a scene, each of another build, all of them true.
 
-People describe one picture in many ways. Here the ways are templates: which shape comes first,
+People describe one image in many ways. Here the ways are templates: which shape comes first,
 which adjectives are left out, and which synonym is taken is drawn at random for each caption.
 """
 

@@ -26,10 +26,10 @@ from naic.models.transformer import CAUSAL, PARALLEL, TransformerCaptioner
 from naic.runtime.engines import EagerEngine, Engine, GraphEngine, Whole
 from naic.runtime.load import LoadedWhole
 from naic.runtime.sentences import write
+from naic.tasks.benchmark.timing import never_end
 from naic.tasks.benchmark.uncached import search_again
-from naic.text.vocabulary import PERIOD, SPECIAL, Vocabulary
+from naic.text.vocabulary import SPECIAL, Vocabulary
 
-NEVER = -1e4  # put on the period's score: it is not said, and nothing becomes no number
 SAME = ("width", "heads", "encoder_layers", "decoder_layers", "hidden", "grid")
 # The paper's: bottom-up features, and COCO's words that are seen more than five times.
 BASE_REGIONS, BASE_FEATURES, BASE_WORDS, BASE_PIXELS = 36, 2048, 9487, 256
@@ -243,12 +243,6 @@ def _teacher_of(
     teacher.load_state_dict(weights)
     never_end(teacher)
     return teacher
-
-
-@torch.no_grad()
-def never_end(teacher: TransformerCaptioner) -> None:
-    """Let it say no period: it then writes as many words as it has places for."""
-    teacher.decoder.output.bias[PERIOD] = NEVER
 
 
 def _read_teacher(

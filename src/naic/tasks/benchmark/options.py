@@ -10,12 +10,11 @@ from typing import Annotated, Literal
 from tyro.conf import Positional, arg
 
 from naic.errors import ConfigError
+from naic.tasks.options import WORDS
 
 Runtime = Literal["eager", "compile", "graph", "onnx"]
 Rival = Literal["blip", "vit-gpt2"]
 MOST_BATCH = 4096
-
-WORDS = 11  # of the teacher's sentence: the usual ten, and the period
 
 
 @dataclass(frozen=True, slots=True)

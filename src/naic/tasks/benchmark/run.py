@@ -2,12 +2,13 @@
 
 import importlib.util
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from naic import __version__
 from naic.errors import NaicError
+from naic.progress import SILENT, Callbacks, Progress
 from naic.tasks.benchmark.options import BenchmarkOptions
 from naic.tasks.benchmark.report import Report, describe, notes, save
 from naic.tasks.benchmark.rows import (
@@ -30,13 +31,12 @@ if TYPE_CHECKING:  # torch takes a second to import: not before there is work fo
     from naic.tasks.benchmark.other_models import Rivals
     from naic.tasks.benchmark.timing import Run, Timed
 
-__all__ = ["BenchmarkOptions", "Report", "Row", "benchmark", "planned"]
+__all__ = ["BenchmarkOptions", "Report", "Row", "benchmark", "dry_run"]
 
-Hear = Callable[[int, int, int], None]
 _NAMES = {name: rival for rival, name in RIVALS.items()}
 
 
-def planned(options: BenchmarkOptions) -> list[Row]:
+def dry_run(options: BenchmarkOptions) -> list[Row]:
     """The rows that would be timed; nothing is loaded.
 
     Raises:
@@ -49,26 +49,25 @@ def planned(options: BenchmarkOptions) -> list[Row]:
     return plan(options, device.type, rivals=_transformers_is_here())
 
 
-def benchmark(options: BenchmarkOptions, hear: Hear = lambda done, total, bad: None) -> Report:
+def benchmark(options: BenchmarkOptions, callbacks: Callbacks = SILENT) -> Report:
     """Time all rows; after each group the file, if there is to be one, holds all so far.
 
     What goes wrong with one row is told there, and the others are timed.
 
     Args:
         options: what to time.
-        hear: is told how many rows are done, of how many, and how many of them failed.
+        callbacks: are told of the progress, in rows.
 
     Raises:
         ConfigError: an option is out of range, or the models do not go together.
         CheckpointError: a model cannot be used.
         WriteError: the file cannot be written.
     """
-    from naic.backbones.cpu import keep_freed_memory
-    from naic.backbones.load import choose_device
+    from naic.backbones.load import choose_device, keep_freed_memory
     from naic.tasks.benchmark.other_models import Rivals
     from naic.tasks.benchmark.timing import machine
 
-    rows = planned(options)
+    rows = dry_run(options)
     device = choose_device(options.device)
     if device.type == "cpu":
         keep_freed_memory()  # as a Captioner does
@@ -88,14 +87,16 @@ def benchmark(options: BenchmarkOptions, hear: Hear = lambda done, total, bad: N
     )
     timer = _Timer(options, contest, Rivals(device, PRECISIONS[device.type]))
     done: list[Row] = []
-    for _, group in itertools.groupby(rows, key=lambda row: row.group):
-        done += timer.time(list(group))
-        finished = len(done) == len(rows)
-        shown = with_ratios([*done, *rows[len(done) :]])
-        report = replace(report, rows=shown, finished=finished)
-        if options.out is not None:
-            save(options.out, report)
-        hear(len(done), len(rows), sum(row.state == "failed" for row in done))
+    with callbacks.progress("rows") as update:
+        for _, group in itertools.groupby(rows, key=lambda row: row.group):
+            done += timer.time(list(group))
+            finished = len(done) == len(rows)
+            shown = with_ratios([*done, *rows[len(done) :]])
+            report = replace(report, rows=shown, finished=finished)
+            if options.out is not None:
+                save(options.out, report)
+            failed = sum(row.state == "failed" for row in done)
+            update(Progress(len(done), len(rows), failed))
     return report
 
 

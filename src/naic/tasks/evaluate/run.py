@@ -1,6 +1,6 @@
 """`naic evaluate`: a file of captions and a dataset in, scores that can be compared out."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -9,15 +9,11 @@ from naic.data.records import CaptionReader, Problems
 from naic.errors import ConfigError, MissingExtraError, NaicError, Problem
 from naic.files import printable
 from naic.metrics.bleu import bleu
-from naic.metrics.bootstrap import FEWEST_IMAGES, differences, interval, resample
 from naic.metrics.cider import DocumentFrequencies, cider
 from naic.metrics.habits import Habits, habits
-from naic.metrics.meteor import meteor
-from naic.metrics.meteor import program as meteor_program
 from naic.metrics.rouge import rouge_l
-from naic.metrics.score import Score
-from naic.metrics.spice import program as spice_program
-from naic.metrics.spice import spice
+from naic.metrics.score import FEWEST_IMAGES, Score, differences, interval, resample
+from naic.progress import SILENT, Callbacks
 from naic.tasks.evaluate.options import JAVA, NAMES, EvaluateOptions, Metric
 from naic.tasks.evaluate.report import Corpus, digest, sign
 from naic.tasks.evaluate.results_file import ResultsFile, pair, read_results
@@ -95,12 +91,8 @@ class Evaluation:
     problems: list[Problem] = field(default_factory=list)
 
 
-def _silent(_: str) -> None:
-    """Report to nobody."""
-
-
-def evaluate(options: EvaluateOptions, report: Callable[[str], None] = _silent) -> Evaluation:
-    """Score a file of captions; `report` hears what is being done.
+def evaluate(options: EvaluateOptions, callbacks: Callbacks = SILENT) -> Evaluation:
+    """Score a file of captions.
 
     Raises:
         DataError: the captions or the references cannot be used, or do not belong together.
@@ -109,13 +101,16 @@ def evaluate(options: EvaluateOptions, report: Callable[[str], None] = _silent) 
     """
     options.check()
     files = [read_results(path) for path in (options.results, options.against) if path]
-    report("reading the references")
+    callbacks.say("reading the references")
     problems = Problems(skip=options.skip_bad)
     split = sorted(set(options.split))
     read = _read("--split", options.references, options.reader, split, options, problems)
     images, captions = pair(files, read, splits=split, subset=options.subset, problems=problems)
     scorer = _Scorer(
-        options, tokenised([image.captions for image in images]), _corpus(options, problems), report
+        options,
+        tokenised([image.captions for image in images]),
+        _corpus(options, problems),
+        callbacks,
     )
     system, *others = [scorer.score(file, own) for file, own in zip(files, captions, strict=True)]
     whole = sum(bool(image.captions) for image in read.images)
@@ -190,12 +185,12 @@ class _Scorer:
         options: EvaluateOptions,
         references: list[list[str]],
         corpus: Corpus | None,
-        report: Callable[[str], None],
+        callbacks: Callbacks,
     ) -> None:
         self.options = options
         self.references = references
         self.corpus = corpus
-        self.report = report
+        self.callbacks = callbacks
         self.missing: dict[str, str] = {}
         self.failed: dict[str, str] = {}
         self.programs: dict[str, str] = {}
@@ -206,7 +201,7 @@ class _Scorer:
         scores: dict[str, Score] = {}
         # Java first: if it was asked for and is not there, nothing has been waited for.
         for metric in sorted(self.options.wanted, key=lambda metric: metric not in JAVA):
-            self.report(f"scoring {metric}")
+            self.callbacks.say(f"scoring {metric}")
             scores |= {score.name: score for score in self._metric(metric, hypotheses)}
         ordered = {key: scores[key] for key in NAMES if key in scores}
         return System(file.name, file.sha256, captions, ordered, habits(hypotheses))
@@ -227,11 +222,13 @@ class _Scorer:
         """METEOR or SPICE; whatever happens to Java, the other scores are not lost."""
         if metric in self.missing or metric in self.failed:
             return []
-        score = meteor if metric == "METEOR" else spice
-        program = meteor_program if metric == "METEOR" else spice_program
+        from naic.metrics import meteor, spice
+
+        own = meteor if metric == "METEOR" else spice
+        score = meteor.meteor if metric == "METEOR" else spice.spice
         try:
             found = score(hypotheses, self.references, seconds=self.options.java_seconds)
-            self.programs[metric.lower()] = program()
+            self.programs[metric.lower()] = own.program()
         except MissingExtraError as error:
             if self.options.metrics:
                 raise

@@ -12,9 +12,7 @@ import numpy as np
 from naic.data.features import StoredRecord
 from naic.data.records import CaptionReader
 from naic.errors import MissingExtraError
-from naic.metrics.bootstrap import FEWEST_IMAGES, interval, resample
-from naic.metrics.java import find_java
-from naic.metrics.spice import program as spice_program
+from naic.metrics.score import FEWEST_IMAGES, interval, resample
 from naic.tasks.evaluate.options import NAMES, EvaluateOptions, Metric, check_log, names_test
 from naic.tasks.evaluate.report import log_test_evaluation, signature_line
 from naic.tasks.evaluate.run import Evaluation, evaluate
@@ -157,6 +155,9 @@ def can_add(kept: dict[str, Any]) -> bool:
 
 
 def _is_there(metric: str) -> bool:
+    from naic.metrics.java import find_java
+    from naic.metrics.spice import program as spice_program
+
     try:
         find_java()
         if metric == "SPICE":

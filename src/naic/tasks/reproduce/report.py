@@ -10,14 +10,13 @@ from typing import Any
 from naic.errors import ConfigError
 from naic.files import remove_temporaries, write_atomically
 from naic.progress import Callbacks
-from naic.tasks.benchmark.options import WORDS
 from naic.tasks.charts import Bar, Dot, Line, bars, lines, scatter
+from naic.tasks.options import WORDS
 from naic.tasks.reproduce import gallery, tables
 from naic.tasks.reproduce.gallery import write_server_files
-from naic.tasks.reproduce.latency import measure_latency
 from naic.tasks.reproduce.options import TABLES, ReproduceOptions
 from naic.tasks.reproduce.plan import PlannedRow
-from naic.tasks.reproduce.scoring import ReturnedScorer, Scorer, places
+from naic.tasks.reproduce.scoring import ReturnedScorer, Scorer, measure_latency, places
 from naic.tasks.reproduce.stage_runner import StageRunner
 
 SHOWN = {  # what the page of captions shows, as in the paper's last figure

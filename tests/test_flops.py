@@ -1,13 +1,19 @@
 """The count of operations is the one that PyTorch makes while it runs."""
 
+import runpy
+from collections.abc import Callable
+from pathlib import Path
+
 import pytest
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from naic.models.config import TransformerConfig
-from naic.models.flops import flops
 from naic.models.transformer import TransformerCaptioner
+
+TRAINING = Path(__file__).parents[1] / "benchmarks" / "training.py"
+flops: Callable[..., int] = runpy.run_path(str(TRAINING))["flops"]
 
 
 @pytest.mark.parametrize("causal", [True, False])
