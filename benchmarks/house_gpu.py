@@ -30,7 +30,8 @@ def benchmark(sources: Path, size: str, own: argparse.Namespace) -> Found:
         words += ["--runtimes", own.runtime, "--device", own.device]
         words += ["--seconds", str(own.seconds), "--out", str(out)]
         command = [sys.executable, "-P", str(SIDE), str(sources), "naic", "benchmark", *words]
-        environment = os.environ | {"PYTHONPATH": str(sources)}
+        paths = [str(sources), *filter(None, [os.environ.get("PYTHONPATH")])]
+        environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths)}
         ran = subprocess.run(
             command, cwd=folder, env=environment, capture_output=True, text=True, check=False
         )
