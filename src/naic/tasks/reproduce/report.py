@@ -130,7 +130,7 @@ class TableMaker:
             kept["models"] = key
             self._runner.run_file.content["latency"] = kept
             self._runner.run_file.save()
-        return dict(kept["milliseconds"]), kept["words"]
+        return dict(kept["milliseconds"]), kept.get("words")
 
     def _is_done(self, row: PlannedRow) -> bool:
         return self._scorer.is_there(row.stage, 0, row.beam)
