@@ -4,22 +4,24 @@ from functools import partial
 
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.testing import assert_close
 
 from naic.models.config import TransformerConfig
 from naic.models.decoder import Decoder
 from naic.models.encoder import EncoderLayer
 from naic.models.layers import WordScores
-from naic.models.transformer import TransformerCaptioner
+from naic.models.transformer import CAUSAL, PARALLEL, TransformerCaptioner
 from naic.runtime.fuse import (
     FEW,
     AlignedScores,
+    FusedDecoderLayer,
     FusedEncoderLayer,
     KeptCodes,
     OpenedDecoder,
     fewer_kernels,
     fuse,
+    fuse_layers,
 )
 from tests.models.small import FEATURES, images, small
 
@@ -96,19 +98,38 @@ def test_a_second_time_changes_nothing() -> None:
     assert model.decoder is decoder
 
 
+@pytest.mark.parametrize("causal", [True, False])
+def test_fused_layers_say_the_same_on_a_cpu_too(causal: bool) -> None:
+    """Where no kernel of our own runs: what is left is the order of the steps."""
+    model = small(causal=causal)
+    features, words = images(2), torch.randint(4, 12, (2, 3, 6))
+    with torch.no_grad():
+        before = model(features, None, words)
+        said = propose(model, features)
+        fuse_layers(model)
+        assert {type(layer) for layer in model.encoder.layers} == {FusedEncoderLayer}
+        assert {type(layer) for layer in model.decoder.layers} == {FusedDecoderLayer}
+        assert_close(model(features, None, words), before)
+        for found, expected in zip(propose(model, features), said, strict=True):
+            assert_close(found, expected)
+
+
+def propose(model: TransformerCaptioner, features: Tensor) -> tuple[Tensor, Tensor]:
+    return (CAUSAL if model.causal else PARALLEL).propose(model, features, None, 2)
+
+
 def test_other_captioners_stay_as_they_are() -> None:
     model = nn.Linear(3, 3)
     fuse(model, torch.zeros(1, 4, 3))
     assert type(model) is nn.Linear
 
 
-@pytest.mark.gpu
 def test_a_layer_that_is_aligned_beforehand_has_the_same_values() -> None:
     torch.manual_seed(0)
-    layer = WordScores(32, 91).double().cuda()
+    layer = WordScores(32, 91).double()
     longer = AlignedScores(layer)
     assert longer.out_features == 128
-    x = torch.randn(5, 3, 32, dtype=torch.float64, device="cuda")
+    x = torch.randn(5, 3, 32, dtype=torch.float64)
     torch.testing.assert_close(longer(x), layer(x))
 
 

@@ -57,8 +57,7 @@ def fuse(model: nn.Module, features: Tensor) -> None:
     if weight.is_cuda and type(model.decoder.output) is WordScores:
         model.decoder.output = AlignedScores(model.decoder.output)
     if weight.is_cuda and weight.dtype in HALF:
-        _replace(model.encoder.layers, EncoderLayer, FusedEncoderLayer)
-        _replace(model.decoder.layers, DecoderLayer, FusedDecoderLayer)
+        fuse_layers(model)
     if not model.causal and type(model.decoder) is Decoder:
         first = model.decoder.layers[0]
         assert isinstance(first, DecoderLayer)
@@ -67,10 +66,14 @@ def fuse(model: nn.Module, features: Tensor) -> None:
         model.decoder.register_buffer("opening", opening, persistent=False)
 
 
-def _replace(layers: nn.ModuleList, plain: type[nn.Module], fused: type[nn.Module]) -> None:
-    for number, layer in enumerate(layers):
-        if type(layer) is plain:
-            layers[number] = _as(fused, layer)
+def fuse_layers(model: TransformerCaptioner) -> None:
+    """Put layers that run in fewer kernels in the place of the model's."""
+    for layers in (model.encoder.layers, model.decoder.layers):
+        for number, layer in enumerate(layers):
+            if type(layer) is EncoderLayer:
+                layers[number] = _as(FusedEncoderLayer, layer)
+            elif type(layer) is DecoderLayer:
+                layers[number] = _as(FusedDecoderLayer, layer)
 
 
 def _as(kind: type[Layer], layer: nn.Module) -> Layer:

@@ -5,6 +5,8 @@ run it, and a third of a caption's time went into the small steps between the pr
 Triton, which comes with PyTorch for CUDA. Imported only where it is used: elsewhere it is missing.
 """
 
+# ruff: noqa: ANN001, ANN202, N803 - Triton reads the kernel's signature, and has its own customs
+
 from functools import cache
 
 import torch
@@ -17,26 +19,14 @@ CHUNK = 512  # inputs that are multiplied at once; a norm needs all of a place's
 WARPS = 4
 
 
+# fmt: off
 @triton.jit  # type: ignore[untyped-decorator, unused-ignore]
-def _kernel(  # type: ignore[no-untyped-def]  # noqa: ANN202
-    x_at,  # noqa: ANN001
-    gain_at,  # noqa: ANN001
-    shift_at,  # noqa: ANN001
-    weight_at,  # noqa: ANN001
-    bias_at,  # noqa: ANN001
-    residual_at,  # noqa: ANN001
-    out_at,  # noqa: ANN001
-    rows,  # noqa: ANN001
-    outputs,  # noqa: ANN001
-    eps,  # noqa: ANN001
-    INPUTS: tl.constexpr,  # noqa: N803
-    CHUNK: tl.constexpr,  # noqa: N803
-    TALL: tl.constexpr,  # noqa: N803
-    BROAD: tl.constexpr,  # noqa: N803
-    NORM: tl.constexpr,  # noqa: N803
-    RELU: tl.constexpr,  # noqa: N803
-    ADD: tl.constexpr,  # noqa: N803
+def _kernel(  # type: ignore[no-untyped-def]
+    x_at, gain_at, shift_at, weight_at, bias_at, residual_at, out_at, rows, outputs, eps,
+    INPUTS: tl.constexpr, CHUNK: tl.constexpr, TALL: tl.constexpr, BROAD: tl.constexpr,
+    NORM: tl.constexpr, RELU: tl.constexpr, ADD: tl.constexpr,
 ):
+    # fmt: on
     row = tl.program_id(0) * TALL + tl.arange(0, TALL)
     column = tl.program_id(1) * BROAD + tl.arange(0, BROAD)
     in_rows, in_columns = row < rows, column < outputs

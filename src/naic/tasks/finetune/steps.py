@@ -67,14 +67,14 @@ def make_features(
     callbacks: Callbacks,
 ) -> tuple[FeatureStore, list[Problem]]:
     """Features of all images by the model's own backbone, or by the one that it learnt from."""
-    settings = loaded.settings
+    settings, own = loaded.settings, loaded.spec.backbone(loaded.settings.model)
     work = options.out / WORK
     asked = PrepareOptions(
         plan.reader,
         options.captions,
         out=work / "features",
-        backbone=settings.model.backbone or settings.backbone,
-        weights=work / "start" if settings.model.backbone else None,
+        backbone=own or settings.backbone,
+        weights=work / "start" if own else None,
         pixels=settings.pixels,
         device=options.device,
     )
@@ -165,7 +165,7 @@ def write_best(folder: Path, loaded: "LoadedModel", work: Path) -> None:
     from naic.tasks.pack import pack_model
 
     tuned = work / "cmal" / BEST
-    if loaded.settings.model.backbone:
+    if loaded.spec.backbone(loaded.settings.model):
         pack_model(PackOptions(tuned, folder, work / "start", _BITS, _BITS, _BACKBONE_BITS))
         return
     with whole_folder(folder) as temporary:
