@@ -114,3 +114,6 @@ def _cell(row: Row | None) -> str:
 
 def _times(ratio: float | None) -> str:
     return "" if ratio is None else f"{ratio:.2f}×"
+
+
+OPTIONS = BenchmarkOptions  # what the verb takes: shell completion finds it here

@@ -100,3 +100,6 @@ def _summary(done: Captioned, options: CaptionOptions) -> str:
     new = " new" if done.kept else ""
     bad = f"; {done.bad:,} could not be used" if done.bad else ""
     return f"captions: {done.captions:,}{new} {where}{resumed}{kept}{skipped}{bad}"
+
+
+OPTIONS = CaptionOptions  # what the verb takes: shell completion finds it here

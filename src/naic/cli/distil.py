@@ -48,3 +48,6 @@ def _print_distilled(done: Distilled) -> int:
         print_problems(done.errors, "errors.jsonl of the features")
         return SOME_SKIPPED
     return 0
+
+
+OPTIONS = DistilOptions  # what the verb takes: shell completion finds it here

@@ -49,3 +49,6 @@ def _examine(*, json_lines: bool) -> int:
     else:
         print("naic can caption images." if works else "naic cannot caption images.")
     return 0 if works else FAILED
+
+
+OPTIONS = _doctor  # what the verb takes: shell completion finds it here

@@ -153,3 +153,6 @@ def _print_shortcomings(evaluation: Evaluation) -> int:
     if not evaluation.system.scores:
         return FAILED
     return SOME_SKIPPED if evaluation.failed or evaluation.problems else 0
+
+
+OPTIONS = EvaluateOptions  # what the verb takes: shell completion finds it here

@@ -34,3 +34,6 @@ def _print_report(report: Report) -> None:
     print(f"weights:  {report.weights:,}, {report.precision}")
     if report.bytes is not None:
         print(f"size:     {report.bytes:,} bytes")
+
+
+OPTIONS = ExportOptions  # what the verb takes: shell completion finds it here

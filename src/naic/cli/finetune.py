@@ -84,3 +84,6 @@ def _scores(score: HeldOutScore) -> str:
     return (
         f"CIDEr {100 * score.cider:.1f}, bad endings {score.bad_endings:.1%} on the images held out"
     )
+
+
+OPTIONS = FinetuneOptions  # what the verb takes: shell completion finds it here

@@ -35,3 +35,6 @@ def _print_packed(done: Packed) -> None:
         )
     print(f"its backbone is {done.backbone}")
     print(f"size:     {done.bytes:,} bytes in all; the weights took {done.plain_bytes:,}")
+
+
+OPTIONS = PackOptions  # what the verb takes: shell completion finds it here

@@ -106,3 +106,6 @@ def _print_prepared(done: Prepared) -> int:
         print("naic prepare: not one image could be used.", file=sys.stderr)
         return FAILED
     return SOME_SKIPPED if done.errors else 0
+
+
+OPTIONS = PrepareOptions  # what the verb takes: shell completion finds it here

@@ -121,3 +121,6 @@ def _example(example: Example) -> str:
     width = max(map(len, example.captions))
     lines = (f"  {who:<{width}}  {mark(text, '[', ']')}" for who, text in example.captions.items())
     return "\n".join([example.id, *lines])
+
+
+OPTIONS = ReproduceOptions  # what the verb takes: shell completion finds it here

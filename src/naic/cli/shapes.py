@@ -31,3 +31,6 @@ def shapes(out: tyro.conf.Positional[Path], count: int = 100, seed: int = 0) -> 
     sheet = out / "contact-sheet.png"
     drawn.contact_sheet([drawn.make_scene(seed, i) for i in range(min(count, 8))]).save(sheet)
     print(f"drew {count:,} scenes: {table}, and {sheet} to look at")
+
+
+OPTIONS = shapes  # what the verb takes: shell completion finds it here

@@ -17,10 +17,7 @@ from naic.train.stages import STAGES, Stage, stage_of
 def read_settings(path: Path, overrides: Sequence[tuple[str, str]] = ()) -> Settings:
     """The file with `overrides` ("run.epochs", "3") put over it, checked."""
     values = read_toml(path)
-    kinds = setting_kinds(Settings) | {
-        "stage": Literal[tuple(STAGES)],
-        "captioner": Literal[tuple(CAPTIONERS)],
-    }
+    kinds = setting_kinds(Settings) | choices()
     captioner = str(dict(overrides).get("captioner", values.get("captioner")))
     if captioner in CAPTIONERS:  # what is in [model] only the captioner knows
         kinds |= setting_kinds(CAPTIONERS[captioner].config, "model.")
@@ -41,6 +38,11 @@ def read_settings(path: Path, overrides: Sequence[tuple[str, str]] = ()) -> Sett
     model_config(settings)
     check(settings)
     return settings
+
+
+def choices() -> dict[str, Any]:
+    """The types of the settings that name one of what there is."""
+    return {"stage": Literal[tuple(STAGES)], "captioner": Literal[tuple(CAPTIONERS)]}
 
 
 def setting_kinds(kind: Any, prefix: str = "") -> dict[str, Any]:  # noqa: ANN401
