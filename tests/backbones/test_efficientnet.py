@@ -14,7 +14,7 @@ from naic.backbones.weights import convert, load_efficientnet
 from naic.data.readers import read
 from naic.data.records import Problems
 from naic.errors import BackboneError, ConfigError, MissingExtraError
-from naic.images import square_pixels
+from naic.images.converting import square_pixels
 
 PHOTOS = Path(skimage.__file__).parent / "data"
 # ImageNet's numbers: tabby, tiger cat, Egyptian cat; espresso; moped, motor scooter.

@@ -12,9 +12,9 @@ from naic.backbones.load import pretrained_backbone
 from naic.backbones.patches import Patches
 from naic.config import structure
 from naic.data.features import FeatureStore
+from naic.data.joined import SEEN, SeenImages, check_unseen, read_seen
 from naic.data.records import Record
 from naic.data.storewriter import ShardRows, StoreWriter
-from naic.data.unseen import SEEN, SeenImages, check_unseen, read_seen
 from naic.errors import ConfigError, StoreError
 from naic.models.folder import load_model, read_weights
 from naic.tasks.options import PrepareOptions

@@ -12,10 +12,9 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
-from naic.data.features import Features, FeatureStore, Mask
+from naic.data.features import Features, FeatureStore, Mask, refuse_unknown
 from naic.data.joined import AnyStore, JoinedStore
 from naic.data.pseudo import Taught
-from naic.data.readers import refuse_unknown
 from naic.errors import ConfigError, DataError, StoreError
 from naic.text import PAD, UNK, Vocabulary
 

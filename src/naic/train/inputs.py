@@ -17,11 +17,9 @@ from naic.backbones.load import (
     trainable_backbone,
 )
 from naic.data.batches import Targets
-from naic.data.features import FeatureStore
-from naic.data.joined import AnyStore, JoinedStore
+from naic.data.features import FeatureStore, refuse_unknown
+from naic.data.joined import AnyStore, JoinedStore, SeenImages, check_unseen, read_seen
 from naic.data.pseudo import PseudoStore, look_up
-from naic.data.readers import refuse_unknown
-from naic.data.unseen import SeenImages, check_unseen, read_seen
 from naic.decode.policy import NEVER
 from naic.errors import ConfigError, MissingExtraError
 from naic.models.captioners import captioner_spec

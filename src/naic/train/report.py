@@ -14,7 +14,7 @@ from accelerate import Accelerator
 from accelerate.utils import broadcast_object_list
 
 from naic import __version__
-from naic.data.unseen import SEEN
+from naic.data.joined import SEEN
 from naic.decode.decoding import Decoding
 from naic.files import remove_temporaries, write_atomically
 from naic.models.folder import CARD, WEIGHTS, read_weights

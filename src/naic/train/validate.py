@@ -12,11 +12,11 @@ from torch import Tensor, nn
 
 from naic.data.batches import count_regions, read_features
 from naic.data.features import FeatureStore
-from naic.data.shapes import check
+from naic.data.shapes.truth import check
 from naic.decode.decoding import Decoding
 from naic.errors import DataError
 from naic.metrics.cider import cider
-from naic.metrics.habits import habits
+from naic.metrics.score import habits
 from naic.models.contract import CaptionerSpec
 from naic.text import Vocabulary, tokenise
 

@@ -10,10 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from naic.config import structure
 from naic.data.features import FeatureStore
-from naic.data.joined import JoinedStore
-from naic.data.pseudo import PseudoStore
-from naic.data.pseudowriter import PseudoWriter
-from naic.data.unseen import check_unseen
+from naic.data.joined import JoinedStore, check_unseen
+from naic.data.pseudo import PseudoStore, PseudoWriter
 from naic.errors import ConfigError, StoreError
 from naic.progress import Callbacks
 from naic.resume import claim
