@@ -18,11 +18,9 @@ from naic.resume import claim
 from naic.tasks.distil import distil
 from naic.tasks.options import DistilOptions, PrepareOptions
 from naic.tasks.prepare import prepare
-from naic.tasks.reproduce.options import ReproduceOptions
 from naic.tasks.reproduce.plan import Distil, Prepare, Share, StagePlan, Train
-from naic.tasks.reproduce.preset import Preset
-from naic.tasks.reproduce.run_file import RunFile, digest
-from naic.tasks.reproduce.settings import is_finished, read_train, train_settings
+from naic.tasks.reproduce.preset import Preset, is_finished, read_train, train_settings
+from naic.tasks.reproduce.run_file import ReproduceOptions, RunFile, digest
 
 if TYPE_CHECKING:
     from naic.train.settings import Settings
