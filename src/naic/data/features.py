@@ -14,7 +14,8 @@ inside, are uint8.
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -23,8 +24,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from naic.errors import StoreError
-from naic.images.sources import MIRRORED_NAME
+from naic.errors import ConfigError, StoreError
+from naic.files import printable
 
 FORMAT = 1
 Features = npt.NDArray[np.float16] | npt.NDArray[np.uint8]
@@ -32,7 +33,9 @@ KINDS = {
     "float16": ("F16", "<f2"),
     "uint8": ("U8", "|u1"),
 }  # a store's dtype, in a shard and in numpy
-MIRRORED_ID = "-mirrored"  # ends the id of the mirrored view of an image (`naic prepare --mirror`)
+# How the mirrored view of an image is marked (`naic prepare --mirror`): ends of its id and name.
+# The latter is that of `images.sources.Mirrored`, which reading a store does not need.
+MIRRORED_ID, MIRRORED_NAME = "-mirrored", " (mirrored)"
 _ARRAYS = {**dict(KINDS.values()), "I64": "<i8"}
 Mask = npt.NDArray[np.bool_]
 
@@ -132,6 +135,15 @@ class FeatureStore:
             features[i, : len(part)] = part
             mask[i, : len(part)] = True
         return features, mask
+
+    @property
+    def stores(self) -> tuple["FeatureStore", ...]:
+        """This one alone; several that are joined have more."""
+        return (self,)
+
+    def locate(self, row: int) -> tuple["FeatureStore", int]:
+        """The store that an image lies in, and its row there."""
+        return self, row
 
     @property
     def dim(self) -> int:
@@ -239,3 +251,13 @@ def _read_records(path: Path) -> Iterator[StoredRecord]:
                 )
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise StoreError(str(path), f"cannot be read ({error})", "Run prepare again.") from error
+
+
+def refuse_unknown(splits: Collection[str] | None, known: Counter[str]) -> None:
+    """Raise a ConfigError if a split is asked for that the source does not have."""
+    unknown = sorted(set(splits or ()) - set(known))
+    if not unknown:
+        return
+    named = sorted(printable(split) for split in known if split)
+    hint = f"Splits in the source: {', '.join(named)}." if named else "The source names no split."
+    raise ConfigError("splits", f"there is no split {unknown[0]!r}", hint)

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from naic.data.decoding import stand_back
-from naic.data.features import MIRRORED_ID, FeatureStore
-from naic.data.readers import Reading, read, refuse_unknown
+from naic.data.features import MIRRORED_ID, FeatureStore, refuse_unknown
+from naic.data.readers import Reading, read
 from naic.data.records import Problems, Record
 from naic.data.storewriter import ShardRows, StoreWriter
 from naic.data.unseen import SEEN, read_seen

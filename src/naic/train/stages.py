@@ -21,8 +21,14 @@ from naic.learn.baselines import (
     team_advantage,
 )
 from naic.learn.cider import Mix, Rewards
-from naic.learn.losses import cross_entropy, policy_loss, speakers_entropy
-from naic.learn.word_habits import bad_ending_table, bad_endings, repeats
+from naic.learn.losses import (
+    bad_ending_table,
+    bad_endings,
+    cross_entropy,
+    policy_loss,
+    repeats,
+    speakers_entropy,
+)
 from naic.models.contract import CaptionerSpec
 from naic.text import Vocabulary
 from naic.train.batches import Batch

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from naic.data import shapes
 from naic.data.readers.captions import read_captions
 from naic.data.records import Problems
+from naic.data.shapes.dataset import records
 from naic.errors import ConfigError, DataError, MetricError, MissingExtraError
 from naic.metrics.bleu import bleu
 from naic.metrics.bootstrap import FEWEST_IMAGES
@@ -39,13 +39,13 @@ def programs(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_scores_are_those_of_the_metrics(options: EvaluateOptions) -> None:
     found = evaluate(options)
-    records = list(shapes.records(SCENES, 0))
-    references = tokenised([record.captions for record in records])
+    scenes = list(records(SCENES, 0))
+    references = tokenised([record.captions for record in scenes])
     hypotheses = [own[0] for own in tokenised([[c] for c in next_captions().values()])]
     assert list(found.system.scores) == ["Bleu_1", "Bleu_2", "Bleu_3", "Bleu_4", "ROUGE_L", "CIDEr"]
     assert found.system.scores["CIDEr"].value == cider(hypotheses, references).value
     assert found.system.scores["Bleu_4"].value == bleu(hypotheses, references)[3].value
-    assert [image.id for image in found.images] == [record.id for record in records]
+    assert [image.id for image in found.images] == [record.id for record in scenes]
     assert list(found.intervals) == list(found.system.scores)
     for name, (low, high) in found.intervals.items():
         assert low < found.system.scores[name].value < high
@@ -65,9 +65,9 @@ def test_order_of_the_results_does_not_matter(options: EvaluateOptions, tmp_path
 
 def test_frequencies_from_elsewhere(options: EvaluateOptions) -> None:
     found = evaluate(replace(options, df="200", df_split=("train",)))
-    training = [r.captions for r in shapes.records(200, 0) if r.split == "train"]
+    training = [r.captions for r in records(200, 0) if r.split == "train"]
     hypotheses = [own[0] for own in tokenised([[c] for c in next_captions().values()])]
-    references = tokenised([record.captions for record in shapes.records(SCENES, 0)])
+    references = tokenised([record.captions for record in records(SCENES, 0)])
     frequencies = DocumentFrequencies.count(tokenised(training))
     assert found.system.scores["CIDEr"].value == cider(hypotheses, references, frequencies).value
     assert str(found.signature["df"]).endswith(f", {len(training)} images")

@@ -7,7 +7,6 @@ Adding a phrasing means adding it here and in `phrasing.py`; a test holds the tw
 
 from typing import NoReturn
 
-from naic.data.shapes.claims import Claims, Mention, Quality, Relation, Total
 from naic.data.shapes.words import (
     BACKGROUNDS,
     COLOURS,
@@ -17,6 +16,11 @@ from naic.data.shapes.words import (
     SHAPE_OF,
     SHAPES,
     SIZE_OF,
+    Claims,
+    Mention,
+    Quality,
+    Relation,
+    Total,
     article,
 )
 from naic.errors import DataError

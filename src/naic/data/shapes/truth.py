@@ -4,9 +4,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import combinations
 
-from naic.data.shapes.claims import Claims, Mention, Relation
 from naic.data.shapes.parsing import parse
-from naic.data.shapes.words import SIZE_OF, split_words
+from naic.data.shapes.words import SIZE_OF, Claims, Mention, Relation, split_words
 from naic.errors import DataError
 
 # For each mention the numbers of the objects it is taken to mean; none if there are too few.

@@ -1,6 +1,10 @@
-"""The words of the little language that scenes are described in, shared by speaker and judge."""
+"""The little language that scenes are described in: its words, and what a caption claims.
+
+Shared by speaker and judge.
+"""
 
 import re
+from dataclasses import dataclass, field
 
 SHAPES = {  # singular: plural
     "circle": "circles",
@@ -55,3 +59,50 @@ def split_words(caption: str) -> list[str]:
 def article(following: str) -> str:
     """The indefinite article that goes before a word ("orange" and "image" take "an")."""
     return "an" if following[0] in "aeiou" else "a"
+
+
+@dataclass(frozen=True, slots=True)
+class Mention:
+    """A noun phrase: so many shapes of this look, None where it does not say."""
+
+    text: str
+    count: int
+    size: str | None
+    colour: str | None
+    shape: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """Mentions (by number) that stand in a relation; "between" has its two ends on the right."""
+
+    left: tuple[int, ...]
+    name: str
+    right: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Quality:
+    """An adjective said of a mention by a verb: "the circle is red"."""
+
+    mention: int
+    adjective: str
+
+
+@dataclass(frozen=True, slots=True)
+class Total:
+    """What "two red shapes: a circle and a square" says of the parts it lists."""
+
+    whole: Mention
+    parts: tuple[int, ...]
+
+
+@dataclass(slots=True)
+class Claims:
+    """All that a caption claims."""
+
+    mentions: list[Mention] = field(default_factory=list)
+    relations: list[Relation] = field(default_factory=list)
+    qualities: list[Quality] = field(default_factory=list)
+    totals: list[Total] = field(default_factory=list)
+    background: str | None = None
