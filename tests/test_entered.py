@@ -49,10 +49,7 @@ def test_a_run_of_cmal_enters_few_files_and_none_of_the_readers(tmp_path: Path) 
     (tmp_path / "here").mkdir()
     (tmp_path / "here" / "config.toml").write_text(settings_toml(settings))
     words = ["train", "config.toml", "--run.epochs", "0.4"]
-    code = CODE.replace(
-        '["caption", "--model", "model", "photo.png", "--device", "cpu"]', str(words)
-    )
-    run = [sys.executable, "-c", code]
+    run = [sys.executable, "-c", CODE, *words]
     done = subprocess.run(run, cwd=tmp_path / "here", capture_output=True, text=True, check=True)
     result, entered, modules = json.loads(done.stdout.splitlines()[-1])
     assert result == 0

@@ -1,9 +1,8 @@
 import numpy as np
 import pytest
 
-from naic.metrics import bootstrap
-from naic.metrics.bootstrap import differences, interval, resample
-from naic.metrics.score import Floats, Score, mean_score
+from naic.metrics import score as bootstrap
+from naic.metrics.score import Floats, Score, differences, interval, mean_score, resample
 
 
 def ratio_score(parts: Floats) -> Score:

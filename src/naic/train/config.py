@@ -11,7 +11,7 @@ from naic.errors import ConfigError
 from naic.models.captioners import CAPTIONERS, captioner_spec
 from naic.text import MAX_IDS
 from naic.train.settings import LIMITS, Settings
-from naic.train.stages import STAGES, Stage, stage_of
+from naic.train.stages import STAGES, StageSpec, stage_of
 
 
 def read_settings(path: Path, overrides: Sequence[tuple[str, str]] = ()) -> Settings:
@@ -116,7 +116,7 @@ def check(settings: Settings) -> None:
     _check_captioner(settings)
 
 
-def _check_pseudo(settings: Settings, stage: Stage) -> None:
+def _check_pseudo(settings: Settings, stage: StageSpec) -> None:
     """Rewards compare with what people say: pseudo captions are for cross-entropy."""
     if settings.data.pseudo and stage.reward is not None:
         why = f"{settings.stage} learns from rewards against the captions of people"

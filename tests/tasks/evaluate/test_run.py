@@ -12,9 +12,8 @@ from naic.data.records import Problems
 from naic.data.shapes.dataset import records
 from naic.errors import ConfigError, DataError, MetricError, MissingExtraError
 from naic.metrics.bleu import bleu
-from naic.metrics.bootstrap import FEWEST_IMAGES
 from naic.metrics.cider import DocumentFrequencies, cider
-from naic.metrics.score import Score, mean_score
+from naic.metrics.score import FEWEST_IMAGES, Score, mean_score
 from naic.progress import Callbacks
 from naic.tasks.evaluate.options import EvaluateOptions
 from naic.tasks.evaluate.run import Comparison, evaluate, tokenised

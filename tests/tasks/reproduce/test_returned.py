@@ -67,7 +67,7 @@ class Place:
 def java(patch: pytest.MonkeyPatch, *, there: bool) -> None:
     for name in ("METEOR", "SPICE"):
         score = fake(name) if there else broken(NO_JAVA)
-        patch.setattr(f"naic.tasks.evaluate.run.{name.lower()}", score)
+        patch.setattr(f"naic.metrics.{name.lower()}.{name.lower()}", score)
     patch.setattr("naic.metrics.spice.program", lambda: "spice-fake")
     patch.setattr("naic.tasks.reproduce.judging._is_there", lambda _: there)
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from naic.metrics.bootstrap import interval
+from naic.metrics.score import interval
 from naic.tasks.evaluate.options import NAMES
 from naic.tasks.reproduce.gallery import Example, mark, read_examples, write_pages
 from naic.tasks.reproduce.judging import Scored, ends

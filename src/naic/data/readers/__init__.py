@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from naic.data.features import refuse_unknown
-from naic.data.readers.entries import Checker, Entry
-from naic.data.records import READER_NAMES, Problems, Record
+from naic.data.records import READER_NAMES, Checker, Entry, Problems, Record
 from naic.errors import ConfigError, DataError
 from naic.files import printable, what_is
 

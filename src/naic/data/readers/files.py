@@ -5,7 +5,7 @@ import lzma
 import zlib
 from pathlib import Path
 
-from naic.data.readers.entries import kind
+from naic.data.records import kind
 from naic.errors import DataError
 from naic.files import parse_json, printable, what_is
 

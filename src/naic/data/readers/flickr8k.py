@@ -3,10 +3,9 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from naic.data.readers.entries import Entry
 from naic.data.readers.files import read_text
 from naic.data.readers.table import CaptionRow, csv_rows, entries_of
-from naic.data.records import Problems
+from naic.data.records import Entry, Problems
 from naic.errors import DataError
 from naic.files import printable, what_is
 

@@ -5,9 +5,8 @@ from collections import Counter
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
-from naic.data.readers.entries import Entry, short_names
 from naic.data.readers.files import read_text
-from naic.data.records import Problems
+from naic.data.records import Entry, Problems, short_names
 from naic.errors import DataError
 from naic.files import printable, walk, what_is
 from naic.images import IMAGE_SUFFIXES, UNSUPPORTED_SUFFIXES

@@ -7,9 +7,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from naic.data.readers.entries import Entry, kind, short_names
 from naic.data.readers.files import read_text
-from naic.data.records import Problems
+from naic.data.records import Entry, Problems, kind, short_names
 from naic.errors import DataError
 from naic.files import parse_json, printable
 

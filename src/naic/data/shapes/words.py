@@ -1,7 +1,4 @@
-"""The little language that scenes are described in: its words, and what a caption claims.
-
-Shared by speaker and judge.
-"""
+"""The words that captions of scenes are made of, and what a caption claims once it is read."""
 
 import re
 from dataclasses import dataclass, field

@@ -23,8 +23,8 @@ from naic.data.readers.captions import ImageCaptions
 from naic.errors import WriteError
 from naic.files import write_atomically, writing
 from naic.images.formats import plain_id
-from naic.metrics.bootstrap import LEVEL
 from naic.metrics.cider import DocumentFrequencies
+from naic.metrics.score import LEVEL
 from naic.tasks.evaluate.options import NAMES, EvaluateOptions, default_log, names_test
 
 if TYPE_CHECKING:  # which signs its figures before there is anything to write

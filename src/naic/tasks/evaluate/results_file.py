@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from naic.data.readers.captions import Captions, ImageCaptions
-from naic.data.readers.entries import is_text, kind
 from naic.data.readers.files import decode_json, read_bytes
-from naic.data.records import Problems
+from naic.data.records import Problems, is_text, kind
 from naic.errors import DataError
 from naic.files import printable
 from naic.images.formats import plain_id, take_apart, without_image_suffix

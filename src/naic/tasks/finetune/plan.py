@@ -66,7 +66,7 @@ class FinetunePlan:
         return state.hexdigest()
 
 
-class Captions(NamedTuple):
+class OwnCaptions(NamedTuple):
     """What was read: how, the whole source, and what could not be used of it."""
 
     reader: ReaderName
@@ -74,7 +74,7 @@ class Captions(NamedTuple):
     problems: list[Problem]
 
 
-def read_own_captions(options: FinetuneOptions) -> Captions:
+def read_own_captions(options: FinetuneOptions) -> OwnCaptions:
     """Read the captions to learn from; no model is needed for that.
 
     Raises:
@@ -90,10 +90,10 @@ def read_own_captions(options: FinetuneOptions) -> Captions:
         reader, options.captions, images=options.images, problems=problems, seed=options.seed
     )
     share_out(whole.records, options)  # too few images, or none to learn from, is told at once
-    return Captions(reader, whole, problems.items)
+    return OwnCaptions(reader, whole, problems.items)
 
 
-def make_plan(options: FinetuneOptions, given: Captions, known: Vocabulary) -> FinetunePlan:
+def make_plan(options: FinetuneOptions, given: OwnCaptions, known: Vocabulary) -> FinetunePlan:
     """Choose the images to hold out, and count words."""
     whole = given.whole
     records, own_split = share_out(whole.records, options)

@@ -12,7 +12,7 @@ import numpy as np
 from naic.data.features import StoredRecord
 from naic.data.records import CaptionReader
 from naic.errors import MissingExtraError
-from naic.metrics.bootstrap import FEWEST_IMAGES, interval, resample
+from naic.metrics.score import FEWEST_IMAGES, interval, resample
 from naic.tasks.evaluate.options import NAMES, EvaluateOptions, Metric, check_log, names_test
 from naic.tasks.evaluate.report import log_test_evaluation, signature_line
 from naic.tasks.evaluate.run import Evaluation, evaluate

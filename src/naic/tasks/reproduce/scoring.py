@@ -1,22 +1,33 @@
-"""Captions of the report split by each row's model, and what they are worth.
+"""Captions of the report split by each row's model, what they are worth, and how long they take.
 
 What was captioned and scored is kept beside the digests of what it came from, so that asking again
 costs nothing and a model that was trained anew is scored anew. METEOR and SPICE that were missing
 for want of Java are added when it is there. Captions that were made on another machine are scored
 without their models.
+
+The time is that of one image, from its features to words, eager, alone on the device, warm. As in
+`naic benchmark`, a model that writes word by word writes a fixed number of words, and no period
+before: else its time would be that of 16 words on a GPU, which does not stop to look whether the
+sentence has ended, and of as many as it says on a CPU.
 """
 
 import json
-from collections.abc import Callable
+import platform
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from naic.data.batches import count_regions, read_features
 from naic.data.features import FeatureStore, StoredRecord
 from naic.data.readers.captions import read_captions
 from naic.data.records import Problems
 from naic.errors import ConfigError
 from naic.files import write_atomically
 from naic.tasks.evaluate.report import digest as digest_references
+from naic.tasks.options import WORDS
 from naic.tasks.reproduce.judging import (
     HumanReferences,
     Judge,
@@ -29,7 +40,13 @@ from naic.tasks.reproduce.options import ReproduceOptions
 from naic.tasks.reproduce.run_file import digest
 from naic.tasks.reproduce.stage_runner import StageRunner
 
+if TYPE_CHECKING:  # torch takes a second to import: not before there is work for it
+    from torch import nn
+
+    from naic.models.folder import LoadedModel
+
 BATCH = 256
+IMAGES, WARM_UP = 60, 10  # that are timed
 
 
 class Scorer:
@@ -173,3 +190,64 @@ def report_rows(store: FeatureStore, split: str) -> list[int]:
         why = f"no image of it has captions in {store.folder}"
         raise ConfigError(f"report = {split!r}", why, f"There are: {known}.")
     return rows
+
+
+def measure_latency(
+    models: dict[str, tuple[Path, int]], store: FeatureStore, rows: Sequence[int], device: str
+) -> dict[str, Any]:
+    """The median milliseconds of each model, by its name.
+
+    All models take their turn at every image: whatever else the machine does in the meantime
+    slows them alike. The causal ones write `WORDS` words, with a key-value cache.
+
+    Args:
+        models: model folders with the beam to caption by.
+        store: the features.
+        rows: the images to take them from; after the last comes the first again.
+        device: auto, cpu or cuda.
+    """
+    import torch
+
+    from naic.backbones.load import choose_device
+    from naic.decode.decoding import Decoding
+    from naic.models.folder import load_model
+    from naic.tasks.benchmark.timing import device_name, milliseconds
+
+    chosen = choose_device(device)
+    loaded = {name: load_model(folder, device=chosen) for name, (folder, _) in models.items()}
+    timed = {name: _fixed_length(own) for name, own in loaded.items()}
+    times: dict[str, list[float]] = {name: [] for name in models}
+    for turn in range(WARM_UP + IMAGES):
+        row = rows[turn % len(rows)]
+        array, _ = read_features(store, [row], int(count_regions(store, [row])[0]))
+        features = torch.from_numpy(array).to(chosen)
+        for name, (_, beam) in models.items():
+            caption = partial(loaded[name].spec.caption, timed[name], features, None)
+            with torch.no_grad():
+                taken = milliseconds(partial(caption, Decoding(beam)), chosen)
+            if turn >= WARM_UP:
+                times[name].append(taken)
+    return {
+        "milliseconds": {name: statistics.median(own) for name, own in times.items()},
+        "words": WORDS,
+        "images": IMAGES,
+        "device": device_name(chosen),
+        "threads": torch.get_num_threads(),
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+    }
+
+
+def _fixed_length(loaded: "LoadedModel") -> "nn.Module":
+    """The model; one that writes word by word made to write `WORDS` words, whatever it says."""
+    from naic.models.transformer import TransformerCaptioner
+    from naic.tasks.benchmark.timing import never_end
+
+    model, settings = loaded.model, loaded.settings
+    if loaded.spec.one_pass or not isinstance(model, TransformerCaptioner):
+        return model
+    config = replace(settings.model, length=WORDS)
+    made = TransformerCaptioner(config, settings.features, settings.words, causal=True)
+    made.load_state_dict(model.state_dict())
+    never_end(made)
+    return made.to(next(model.parameters()).device).eval()
