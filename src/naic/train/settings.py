@@ -204,7 +204,8 @@ class Settings:
     """All of a run.
 
     Attributes:
-        stage: What is trained, and how.
+        stage: How it is trained: teacher_xe and then scst for the teacher, student_xe and then cmal
+            for the student.
         out: The run's folder.
         captioner: The kind of model: causal is the teacher, parallel the student.
         start: A model folder whose weights to begin with; its sizes hold where [model] has none.
