@@ -4,12 +4,11 @@ import shlex
 import sys
 from collections.abc import Sequence
 
-import tyro
 from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from naic.cli.main import SOME_SKIPPED
+from naic.cli.main import SOME_SKIPPED, parse
 from naic.cli.screen import progress
 from naic.progress import Callbacks
 from naic.tasks.reproduce import (
@@ -37,9 +36,7 @@ EXAMPLES = 3
 
 def run(arguments: Sequence[str]) -> int:
     """Parse, work, print."""
-    options = tyro.cli(
-        ReproduceOptions, prog="naic reproduce", description=HELP, args=list(arguments)
-    )
+    options = parse(ReproduceOptions, "reproduce", HELP, arguments)
     if options.dry_run:
         for line in dry_run(options):
             print(f"{line.state:<6} {line.name}")

@@ -20,8 +20,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from naic.data.batches import count_regions, read_features
-from naic.data.features import FeatureStore, StoredRecord
+from naic.data.batches import count_regions
+from naic.data.features import FeatureStore, StoredRecord, read_features
 from naic.data.readers.captions import read_captions
 from naic.data.records import Problems
 from naic.errors import ConfigError
