@@ -158,7 +158,7 @@ def _open(
     trusted = last = None
     match reader:
         case "karpathy":
-            from naic.data.readers.karpathy import read_karpathy
+            from naic.data.readers.coco import read_karpathy
 
             entries = read_karpathy(path, problems, splits)
         case "coco":

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from naic.files import write_atomically
-from naic.tasks.benchmark.options import BenchmarkOptions
-from naic.tasks.benchmark.rows import NAIC, RIVALS, TEACHER, Row
+from naic.tasks.benchmark.rows import NAIC, RIVALS, TEACHER, BenchmarkOptions, Row
 from naic.tasks.charts import Bar, Line, bars, lines
 
 if TYPE_CHECKING:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from naic import __version__
 from naic.errors import NaicError
 from naic.progress import SILENT, Callbacks, Progress
-from naic.tasks.benchmark.options import BenchmarkOptions
 from naic.tasks.benchmark.report import Report, describe, notes, save
 from naic.tasks.benchmark.rows import (
     BEAM,
@@ -18,6 +17,7 @@ from naic.tasks.benchmark.rows import (
     RIVALS,
     TEACHER,
     WRITTEN,
+    BenchmarkOptions,
     Row,
     plan,
     with_ratios,

@@ -23,8 +23,13 @@ from naic.errors import ConfigError, MissingExtraError, Problem, StoreError
 from naic.files import sweep, write_atomically, writing
 from naic.progress import SILENT, Callbacks
 from naic.resume import claim, keep_request
-from naic.tasks.finetune.options import FinetuneOptions
-from naic.tasks.finetune.plan import TRAIN, FinetunePlan, make_plan, read_own_captions
+from naic.tasks.finetune.plan import (
+    TRAIN,
+    FinetuneOptions,
+    FinetunePlan,
+    make_plan,
+    read_own_captions,
+)
 from naic.tasks.finetune.steps import (
     BEST,
     LAST,
