@@ -20,7 +20,7 @@ from naic.tasks.caption.options import CaptionOptions
 from naic.tasks.evaluate.options import EvaluateOptions
 from naic.tasks.finetune.plan import FinetuneOptions
 from naic.tasks.options import DistilOptions, PackOptions, PrepareOptions
-from naic.tasks.reproduce import ReproduceOptions
+from naic.tasks.reproduce.run_file import ReproduceOptions
 from naic.train.config import setting_kinds
 from naic.train.settings import Settings
 

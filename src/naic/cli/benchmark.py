@@ -9,7 +9,9 @@ from rich.table import Table
 from naic.cli.main import FAILED, SOME_SKIPPED, parse
 from naic.cli.screen import progress
 from naic.progress import Callbacks
-from naic.tasks.benchmark.run import BenchmarkOptions, Report, Row, benchmark, dry_run
+from naic.tasks.benchmark.report import Report
+from naic.tasks.benchmark.rows import BenchmarkOptions, Row
+from naic.tasks.benchmark.run import benchmark, dry_run
 
 HELP = """Time captions: NAIC against a causal teacher of the same shape, and against others.
 

@@ -25,8 +25,6 @@ from naic.tasks.evaluate.report import Corpus, digest, sign
 from naic.tasks.evaluate.results_file import ResultsFile, pair, read_results
 from naic.text import tokenise
 
-__all__ = ["EvaluateOptions", "Evaluation", "System", "evaluate"]
-
 
 @dataclass(frozen=True, slots=True)
 class System:

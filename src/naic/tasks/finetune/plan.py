@@ -198,7 +198,8 @@ def share_out(records: Sequence[Record], options: FinetuneOptions) -> tuple[list
     chosen = {record.id for record in usable if record.split in _HELD_OUT}
     own_split = bool(chosen)
     if not own_split:
-        in_order = sorted(usable, key=lambda record: _rank(record.id, options.seed))
+        ranks = {r.id: hashlib.sha256(f"{options.seed}/{r.id}".encode()).digest() for r in usable}
+        in_order = sorted(usable, key=lambda record: ranks[record.id])
         chosen = {record.id for record in in_order[: how_many_held_out(len(usable))]}
     if len(chosen) == len(usable):
         why = "all of its images are held out for validation"
@@ -228,7 +229,3 @@ def strange_words(
         why = f"{len(learnt):,} words are new, and there is room for {MAX_IDS - len(known):,}"
         raise VocabularyError("--new-words", why, f"Raise it above {often}.")
     return tuple(learnt), tuple(word for _, word in strange if word not in {*learnt})
-
-
-def _rank(id_: str, seed: int) -> bytes:
-    return hashlib.sha256(f"{seed}/{id_}".encode()).digest()
