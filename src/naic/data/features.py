@@ -26,7 +26,6 @@ import numpy.typing as npt
 
 from naic.errors import ConfigError, StoreError
 from naic.files import printable
-from naic.images.converting import MIRRORED_NAME
 
 if TYPE_CHECKING:
     from naic.data.joined import AnyStore
@@ -37,7 +36,9 @@ KINDS = {
     "float16": ("F16", "<f2"),
     "uint8": ("U8", "|u1"),
 }  # a store's dtype, in a shard and in numpy
-MIRRORED_ID = "-mirrored"  # ends the id of the mirrored view of an image (`naic prepare --mirror`)
+# How the mirrored view of an image is marked (`naic prepare --mirror`): ends of its id and name.
+# The latter is that of `images.sources.Mirrored`, which reading a store does not need.
+MIRRORED_ID, MIRRORED_NAME = "-mirrored", " (mirrored)"
 _ARRAYS = {**dict(KINDS.values()), "I64": "<i8"}
 Mask = npt.NDArray[np.bool_]
 
@@ -131,6 +132,15 @@ class FeatureStore:
         """Features (B, R, F), padded with zeros to the longest, and the mask (B, R) of the real."""
         longest = max((len(self[row]) for row in rows), default=0)
         return read_features(self, rows, longest)
+
+    @property
+    def stores(self) -> tuple["FeatureStore", ...]:
+        """This one alone; several that are joined have more."""
+        return (self,)
+
+    def locate(self, row: int) -> tuple["FeatureStore", int]:
+        """The store that an image lies in, and its row there."""
+        return self, row
 
     @property
     def dim(self) -> int:

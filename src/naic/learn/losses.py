@@ -1,14 +1,17 @@
 """What is made smaller: word-level cross-entropy, and the policy gradient's loss.
 
 Cross-entropy is for teacher and student alike (the paper's eq. 1 and 3). The policy gradient makes
-what was said likelier by as much as it was worth (eq. 4).
+what was said likelier by as much as it was worth (eq. 4). Rewards can be had by bad habits, those
+of `metrics.habits`: counted in ids on the device they show before a validation does.
 """
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from naic.text import PAD, PERIOD
+from naic.decode.policy import spoken
+from naic.text import PAD, PERIOD, Vocabulary
+from naic.text.vocabulary import BAD_ENDINGS
 
 
 def cross_entropy(
@@ -102,3 +105,23 @@ def speakers_entropy(log_probs: Tensor, said: Tensor) -> Tensor:
     shares = said.to(log_probs.dtype)
     shares = shares / shares.sum(-1, keepdim=True)  # the first agent always speaks
     return (shares.sum(1) * entropy(log_probs)).sum()
+
+
+def bad_ending_table(vocabulary: Vocabulary, device: torch.device | str) -> Tensor:
+    """(V,) True for the words that no sentence should end on."""
+    bad = [word in BAD_ENDINGS for word in vocabulary.words]
+    return torch.tensor(bad, device=device)
+
+
+def repeats(words: Tensor) -> Tensor:
+    """(...) whether a sentence of (..., N) has a word twice in a row ("a girl girl riding")."""
+    twice = words[..., 1:] == words[..., :-1]
+    return (twice & spoken(words)[..., 1:]).any(-1)
+
+
+def bad_endings(words: Tensor, table: Tensor) -> Tensor:
+    """(...) whether the last word of (..., N) is in the table; an empty sentence has none."""
+    length = (spoken(words) & (words != PERIOD)).sum(-1, keepdim=True)
+    # Of an empty sentence the first word is the period, which is in no table of words.
+    last = words.gather(-1, (length - 1).clamp(min=0))[..., 0]
+    return table[last]

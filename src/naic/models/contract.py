@@ -6,17 +6,19 @@ network is asked for words, put together as a `CaptionerSpec`; and one line in `
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 
 from naic.backbones.inside import without_backbone
 from naic.backbones.load import trainable_backbone
-from naic.decode.beam import Beams
 from naic.decode.decoding import Decoding
 from naic.decode.repeats import CHOICES, without_repeats
 from naic.errors import ConfigError
+
+if TYPE_CHECKING:
+    from naic.decode.beam import Beams
 
 
 @dataclass(frozen=True)
@@ -48,7 +50,7 @@ class CaptionerSpec:
     config: type[Any]
     build: Callable[[Any, int, int], nn.Module]
     propose: Callable[[Any, Tensor, Tensor | None, int], tuple[Tensor, Tensor]]
-    beams: Callable[[Any, Tensor, Tensor | None, int, int], Beams] | None = None
+    beams: Callable[[Any, Tensor, Tensor | None, int, int], "Beams"] | None = None
     sample: Callable[[Any, Tensor, Tensor | None, int], Tensor] | None = None
     reads_words: bool = False
     one_pass: bool = True

@@ -1,21 +1,23 @@
 """The paper's captioner: one class, causal (AIC, the teacher) or parallel (NAIC, the student)."""
 
 from functools import partial
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 
 from naic.backbones.load import trainable_backbone
 from naic.backbones.patches import PATCH, put_together, vary
-from naic.decode.beam import Beams, beam_search
 from naic.decode.parallel import parallel
 from naic.decode.policy import NEVER, choose, log_policy
-from naic.decode.stepwise import greedy, sample
 from naic.errors import ConfigError
 from naic.models.config import TransformerConfig
 from naic.models.contract import CaptionerSpec
 from naic.models.decoder import Cache, Decoder, Memory
 from naic.models.encoder import Encoder
+
+if TYPE_CHECKING:  # how a causal captioner decodes is read where one does
+    from naic.decode.beam import Beams
 
 
 class TransformerCaptioner(nn.Module):
@@ -124,6 +126,8 @@ def _propose(
 ) -> tuple[Tensor, Tensor]:
     """The likeliest words of each agent, (B, N, K); a causal one's sentence, (B, N, 1)."""
     if model.causal:
+        from naic.decode.stepwise import greedy
+
         words, log_probs = greedy(model, model.encode(features, mask))
         return words[..., None], log_probs[..., None]
     logits = model(features, mask)[:, 0]  # (B, N, V)
@@ -133,7 +137,9 @@ def _propose(
 @torch.no_grad()
 def _beams(
     model: TransformerCaptioner, features: Tensor, mask: Tensor | None, width: int, keep: int
-) -> Beams:
+) -> "Beams":
+    from naic.decode.beam import beam_search
+
     return beam_search(model, model.encode(features, mask), width, keep)
 
 
@@ -142,6 +148,8 @@ def _sample(
     model: TransformerCaptioner, features: Tensor, mask: Tensor | None, samples: int
 ) -> Tensor:
     if model.causal:
+        from naic.decode.stepwise import sample
+
         return sample(model, model.encode(features, mask), samples).words
     log_probs = log_policy(model(features, mask))  # (B, 1, N, V)
     return choose(log_probs.expand(-1, samples, -1, -1))

@@ -6,19 +6,22 @@ batches: a run that goes on after a kill needs no saved generator to be the same
 
 import contextlib
 from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from accelerate import Accelerator
 from torch import Tensor, nn
 
-from naic.backbones.efficientnet import EfficientNetLite
+from naic.backbones.inside import PREFIX
 from naic.errors import ConfigError
 from naic.learn.losses import cross_entropy
 from naic.train.batches import Batch, Draw, Feed
-from naic.train.graph import Graph
 from naic.train.settings import EngineSettings, OptimiserSettings
 from naic.train.stages import Logs, Tools, stage_of
+
+if TYPE_CHECKING:  # only a run with engine.graph needs it
+    from naic.train.graph import Graph
 
 
 class TrainingEngine:
@@ -42,7 +45,7 @@ class TrainingEngine:
         self.average = [p.detach().clone() for p in self._parameters] if decay else []
         self._decay = decay
         self._model: nn.Module = accelerator.prepare_model(self.plain)
-        self._graph = Graph(self) if settings.engine.graph else None
+        self._graph = _make_graph(self) if settings.engine.graph else None
 
     def step(self, number: int, learning_rate: float) -> Logs:
         """Train on the batches of step `number`; the logs are this process's share of it."""
@@ -203,6 +206,12 @@ class TrainingEngine:
         return self._accelerator.device if cuda else torch.device("cpu")
 
 
+def _make_graph(engine: TrainingEngine) -> "Graph":
+    from naic.train.graph import Graph
+
+    return Graph(engine)
+
+
 def check_engine(settings: EngineSettings, device: str, processes: int) -> None:
     """What this kind of device or number of processes cannot do."""
     if settings.graph and device != "cuda":
@@ -230,7 +239,8 @@ def prepare_speed(model: nn.Module, settings: EngineSettings) -> Callable[..., T
         if isinstance(module, nn.ModuleList):
             for layer in module:
                 layer.compile()
-        if isinstance(module, EfficientNetLite):  # its layers have a shape each
+    for name, module in model.named_children():
+        if f"{name}." == PREFIX:  # a backbone, whose layers have a shape each
             module.compile()
     compiled: Callable[..., Tensor] = torch.compile(cross_entropy)
     return compiled

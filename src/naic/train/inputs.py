@@ -3,25 +3,22 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 
 from naic.backbones.inside import backbone_digest, backbone_tensors, without_backbone
 from naic.backbones.load import (
-    BACKBONES,
-    COLOURS,
     backbone_spec,
+    is_tuned,
     pretrained_backbone,
     trainable_backbone,
 )
 from naic.data.batches import Targets
 from naic.data.features import FeatureStore, refuse_unknown
-from naic.data.joined import AnyStore, JoinedStore, SeenImages, check_unseen, read_seen
-from naic.data.pseudo import PseudoStore, look_up
 from naic.decode.policy import NEVER
-from naic.errors import ConfigError, MissingExtraError
+from naic.errors import ConfigError
 from naic.models.captioners import captioner_spec
 from naic.models.contract import CaptionerSpec
 from naic.models.folder import LoadedModel, ModelSettings, load_model
@@ -31,6 +28,10 @@ from naic.train.card import DataSignature, sign_data
 from naic.train.config import check, model_config
 from naic.train.settings import Settings
 from naic.train.stages import stage_of
+
+if TYPE_CHECKING:  # a run without pseudo captions needs none of them
+    from naic.data.joined import AnyStore, SeenImages
+    from naic.data.pseudo import PseudoStore
 
 CONFIG, VOCABULARY = "config.toml", "vocab.json"  # the settings are written last
 PIXELS = "pixels"  # the backbone that leaves the seeing to the model
@@ -52,8 +53,8 @@ class Inputs:
 
     settings: Settings
     store: FeatureStore
-    images: AnyStore
-    pseudo: tuple[PseudoStore, ...]
+    images: "AnyStore"
+    pseudo: "tuple[PseudoStore, ...]"
     vocabulary: Vocabulary
     targets: Targets
     validation: list[int]
@@ -61,7 +62,7 @@ class Inputs:
     config: Any
     model: nn.Module
     start: str
-    seen: SeenImages | None
+    seen: "SeenImages | None"
 
     @property
     def steps(self) -> int:
@@ -83,10 +84,18 @@ class Inputs:
             digest="" if inside else str(self.store.index.get("weights", "")),
         )
 
+    @property
+    def more_files(self) -> dict[str, bytes]:
+        """What a model folder holds of this run beside its model."""
+        if self.seen is None:
+            return {}
+        from naic.data.joined import SEEN
+
+        return {SEEN: self.seen.as_json()}
+
     def sign(self) -> DataSignature:
         """Which data the run learns from."""
-        unlabelled = self.images.stores[1:] if isinstance(self.images, JoinedStore) else ()
-        return sign_data(self.store, self.settings.data.train, self.pseudo, unlabelled)
+        return sign_data(self.store, self.settings.data.train, self.pseudo, self.images.stores[1:])
 
 
 def find_inputs(settings: Settings) -> Inputs:
@@ -106,7 +115,7 @@ def find_inputs(settings: Settings) -> Inputs:
     if begun is not None:
         _check_start(settings, begun, store, wanted)
     settings = replace(settings, model=asdict(config))
-    pseudo = tuple(PseudoStore(folder) for folder in settings.data.pseudo)
+    pseudo = _open_pseudo(settings)
     known_words = _teacher_words(settings, pseudo) if begun is None else begun.vocabulary
     vocabulary = _vocabulary(settings, store, known_words)
     stage_of(settings).check(settings, len(vocabulary) - len(NEVER))
@@ -120,15 +129,7 @@ def find_inputs(settings: Settings) -> Inputs:
     elif wanted:
         take_weights(model, pretrained_backbone(wanted))
     length: int = model.length  # type: ignore[assignment]
-    further = [FeatureStore(folder) for folder in settings.data.unlabelled]
-    images = JoinedStore([store, *further]) if further else store
-    for own in further:
-        check_unseen(own, (store,), tuned=is_tuned(own))
-    if pseudo:
-        taught = look_up(pseudo, images, settings.data.validation)
-        targets = Targets.build_pseudo(taught, vocabulary, length)
-    else:
-        targets = Targets.build(store, settings.data.train, vocabulary, length)
+    images, targets = _find_targets(settings, store, pseudo, vocabulary, length)
     return Inputs(
         settings=settings,
         store=store,
@@ -145,28 +146,45 @@ def find_inputs(settings: Settings) -> Inputs:
     )
 
 
-def _seen(settings: Settings, store: FeatureStore, begun: LoadedModel | None) -> SeenImages:
+def _open_pseudo(settings: Settings) -> "tuple[PseudoStore, ...]":
+    if not settings.data.pseudo:
+        return ()
+    from naic.data.pseudo import PseudoStore
+
+    return tuple(PseudoStore(folder) for folder in settings.data.pseudo)
+
+
+def _find_targets(
+    settings: Settings,
+    store: FeatureStore,
+    pseudo: "Sequence[PseudoStore]",
+    vocabulary: Vocabulary,
+    length: int,
+) -> "tuple[AnyStore, Targets]":
+    """What is learnt, as rows of all images: what people said, or what a teacher says."""
+    if not pseudo:
+        return store, Targets.build(store, settings.data.train, vocabulary, length)
+    from naic.data.joined import JoinedStore, check_unseen
+    from naic.data.pseudo import look_up
+
+    further = [FeatureStore(folder) for folder in settings.data.unlabelled]
+    images = JoinedStore([store, *further]) if further else store
+    for own in further:
+        check_unseen(own, (store,), tuned=is_tuned(own.index))
+    taught = look_up(pseudo, images, settings.data.validation)
+    return images, Targets.build_pseudo(taught, vocabulary, length)
+
+
+def _seen(settings: Settings, store: FeatureStore, begun: LoadedModel | None) -> "SeenImages":
     """The images whose captions this run's backbone learns from, the start model's among them."""
+    from naic.data.joined import SeenImages, read_seen
+
     labelled = (r for r in store.records if r.split in settings.data.train and r.captions)
     ids = frozenset(record.id for record in labelled)
     if begun is None or settings.start is None or not _own_backbone(begun):
         return SeenImages(ids)
     before = read_seen(settings.start) or SeenImages(frozenset(), whole=False)
     return SeenImages(ids | before.ids, before.whole)
-
-
-def is_tuned(store: FeatureStore) -> bool:
-    """Whether a store's features come from a backbone with other weights than were published.
-
-    Known of those alone whose published weights are here; of the others only a list tells.
-    """
-    name = str(store.index["backbone"]).removesuffix(COLOURS)
-    if name not in BACKBONES or BACKBONES[name].trainable is None:
-        return False
-    try:
-        return str(store.index.get("weights")) != BACKBONES[name].load(name, None).digest
-    except MissingExtraError:
-        return False
 
 
 def _own_backbone(begun: LoadedModel) -> str:
@@ -219,7 +237,7 @@ def _first_weights(begun: LoadedModel, wanted: str) -> dict[str, Tensor]:
     return without_backbone(weights) | (pretrained_backbone(wanted) if wanted else {})
 
 
-def _teacher_words(settings: Settings, pseudo: Sequence[PseudoStore]) -> Vocabulary | None:
+def _teacher_words(settings: Settings, pseudo: "Sequence[PseudoStore]") -> Vocabulary | None:
     """The vocabulary of the teacher whose captions are learnt; there can be but one."""
     if settings.data.vocabulary is not None or not pseudo:
         return None

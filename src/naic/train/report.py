@@ -14,18 +14,16 @@ from accelerate import Accelerator
 from accelerate.utils import broadcast_object_list
 
 from naic import __version__
-from naic.data.joined import SEEN
 from naic.decode.decoding import Decoding
 from naic.files import remove_temporaries, write_atomically
 from naic.models.folder import CARD, WEIGHTS, read_weights
 from naic.train import checkpoint
 from naic.train.card import CardScore, model_card
 from naic.train.config import settings_toml
-from naic.train.guard import Guard
 from naic.train.inputs import Inputs
 from naic.train.settings import Settings
 from naic.train.setup import TrainingState
-from naic.train.validate import Validation, Validator
+from naic.train.validate import Guard, Validation, Validator
 
 REPORT, CAPTIONS = "report.json", "captions"
 
@@ -66,7 +64,7 @@ class Reporter:
             inputs.vocabulary,
             card,
             step,
-            {} if inputs.seen is None else {SEEN: inputs.seen.as_json()},
+            inputs.more_files,
         )
 
     def examples(self, found: Validation, count: int) -> list[str]:

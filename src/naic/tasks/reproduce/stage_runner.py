@@ -225,7 +225,7 @@ class StageRunner:
 
     def _check_unseen(self) -> None:
         """Unlabelled means unseen: by teacher and df, and by the backbone of both stores."""
-        from naic.train.inputs import is_tuned
+        from naic.backbones.load import is_tuned
 
         stores = [FeatureStore(self.folder(name)) for name in STORES]
         labelled, unlabelled = ({record.id for record in store.records} for store in stores)
@@ -235,7 +235,7 @@ class StageRunner:
             )
             hint = "Prepare each from other images: --splits, or another --seed of shapes."
             raise StoreError(str(self.folder("unlabelled-features")), why, hint)
-        check_unseen(stores[1], stores[:1], tuned=is_tuned(stores[1]))
+        check_unseen(stores[1], stores[:1], tuned=is_tuned(stores[1].index))
 
     def _share(self, stage: str, whole: str, share: float) -> None:
         """The first part of a store, in the order of its images; nothing is captioned again."""
