@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 
 from naic.backbones.load import choose_device
-from naic.data.batches import count_regions, read_features
+from naic.data.batches import count_regions
+from naic.data.features import read_features
 from naic.data.joined import AnyStore
 from naic.data.pseudo import Taught
 from naic.errors import CheckpointError, ConfigError, StoreError
