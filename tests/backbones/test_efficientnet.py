@@ -8,8 +8,8 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from naic.backbones import load_backbone
 from naic.backbones.efficientnet import VARIANTS, Conv, EfficientNetLite
+from naic.backbones.load import load_backbone
 from naic.backbones.weights import convert, load_efficientnet
 from naic.data.readers import read
 from naic.data.records import Problems

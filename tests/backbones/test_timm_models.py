@@ -4,7 +4,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from naic.backbones import load_backbone
+from naic.backbones.load import load_backbone
 from naic.backbones.timm_models import _import_timm
 from naic.backbones.weights import _package_file, load_efficientnet
 from naic.errors import BackboneError

@@ -14,8 +14,8 @@ from naic.train import launch as launch_module
 from naic.train import watchdog
 from naic.train.config import setting_kinds, settings_toml
 from naic.train.engine import TrainingEngine
+from naic.train.logs import read_metrics
 from naic.train.loop import train
-from naic.train.runlog import read_metrics
 from naic.train.settings import Settings
 from tests.models.conftest import one_thread
 from tests.toy import add_bag

@@ -8,9 +8,8 @@ from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.testing import assert_close
 
-from naic.decode.beam import beam_search
-from naic.decode.parallel import parallel
-from naic.decode.stepwise import greedy, sample
+from naic.decode.policy import parallel
+from naic.decode.stepwise import beam_search, greedy, sample
 from naic.models.config import TransformerConfig
 from naic.models.transformer import TransformerCaptioner
 from naic.text.vocabulary import BOS

@@ -8,11 +8,11 @@ import torch
 from torch import Tensor
 from torch.testing import assert_close
 
-from naic.decode.policy import NEVER, choose, log_policy, spoken
+from naic.decode.policy import choose, log_policy, spoken
 from naic.decode.stepwise import greedy, sample, sharpen
 from naic.errors import ConfigError
 from naic.models.transformer import TransformerCaptioner
-from naic.text.vocabulary import PAD, PERIOD
+from naic.text.vocabulary import NEVER, PAD, PERIOD
 from tests.decode.naive import padded, score, sentences
 from tests.models.small import images, small
 

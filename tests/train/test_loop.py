@@ -17,8 +17,8 @@ from naic.models.folder import load_model, read_weights
 from naic.resume import locked
 from naic.train import checkpoint
 from naic.train.config import read_settings, settings_toml
+from naic.train.logs import read_metrics
 from naic.train.loop import train
-from naic.train.runlog import read_metrics
 from tests.train.runs import COMMAND, EPOCH, VALIDATION, enter, make_home, refused, run_settings
 from tests.train.sameness import content
 

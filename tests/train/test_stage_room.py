@@ -12,8 +12,8 @@ from naic.learn.cider import Mix
 from naic.learn.losses import policy_loss
 from naic.train.batches import Batch
 from naic.train.config import settings_toml
+from naic.train.logs import read_metrics
 from naic.train.loop import train
-from naic.train.runlog import read_metrics
 from naic.train.stages import STAGES, Logs, Stage, Tools
 from tests.models.conftest import one_thread
 from tests.train.runs import CAPTIONER_OF, COMMAND, enter, make_home, refused, run_settings

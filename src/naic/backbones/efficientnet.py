@@ -43,7 +43,7 @@ VARIANTS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class BlockGroup:
     """A run of equal blocks; only the first one has the stride."""
 
     repeats: int
@@ -55,13 +55,13 @@ class Stage:
 
 # EfficientNet-B0's stages, which the Lite networks scale.
 STAGES = (
-    Stage(1, 3, 1, 1, 16),
-    Stage(2, 3, 2, 6, 24),
-    Stage(2, 5, 2, 6, 40),
-    Stage(3, 3, 2, 6, 80),
-    Stage(3, 5, 1, 6, 112),
-    Stage(4, 5, 2, 6, 192),
-    Stage(1, 3, 1, 6, 320),
+    BlockGroup(1, 3, 1, 1, 16),
+    BlockGroup(2, 3, 2, 6, 24),
+    BlockGroup(2, 5, 2, 6, 40),
+    BlockGroup(3, 3, 2, 6, 80),
+    BlockGroup(3, 5, 1, 6, 112),
+    BlockGroup(4, 5, 2, 6, 192),
+    BlockGroup(1, 3, 1, 6, 320),
 )
 
 

@@ -26,8 +26,9 @@ def shapes(out: tyro.conf.Positional[Path], count: int = 100, seed: int = 0) -> 
         seed: Which scenes: the same seed gives the same scenes everywhere.
     """
     from naic.data import shapes as drawn
+    from naic.data.shapes.dataset import write
 
-    table = drawn.write(count, seed, out)
+    table = write(count, seed, out)
     sheet = out / "contact-sheet.png"
     drawn.contact_sheet([drawn.make_scene(seed, i) for i in range(min(count, 8))]).save(sheet)
     print(f"drew {count:,} scenes: {table}, and {sheet} to look at")

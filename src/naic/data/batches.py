@@ -7,17 +7,18 @@ with the very batch it would have had, with no loader whose state must be saved.
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from naic.data.features import Features, FeatureStore, Mask
-from naic.data.joined import AnyStore, JoinedStore
-from naic.data.pseudo import Taught
-from naic.data.readers import refuse_unknown
+from naic.data.features import Features, FeatureStore, Mask, refuse_unknown
 from naic.errors import ConfigError, DataError, StoreError
 from naic.text import PAD, UNK, Vocabulary
+
+if TYPE_CHECKING:
+    from naic.data.joined import AnyStore
+    from naic.data.pseudo import Taught
 
 Ints = npt.NDArray[np.int64]
 
@@ -67,7 +68,7 @@ class Targets:
 
     @classmethod
     def build_pseudo(
-        cls, taught: Mapping[int, Taught], vocabulary: Vocabulary, length: int
+        cls, taught: Mapping[int, "Taught"], vocabulary: Vocabulary, length: int
     ) -> Self:
         """What a teacher says, by row (`pseudo.look_up`).
 
@@ -180,14 +181,13 @@ def columns(counts: Ints, places: Ints, epochs: Ints, captions: int, seed: int) 
     return np.where(counts[:, None] > captions, turning, steady)
 
 
-def count_regions(store: AnyStore, rows: Sequence[int] | Ints) -> Ints:
+def count_regions(store: "AnyStore", rows: Sequence[int] | Ints) -> Ints:
     """(B,) regions of each image; none at all is refused, since attention needs something."""
     counts = np.array([len(store[int(row)]) for row in rows], np.int64)
     if (counts == 0).any():
         row = int(rows[int(np.flatnonzero(counts == 0)[0])])
-        home = store.locate(row)[0] if isinstance(store, JoinedStore) else store
         raise StoreError(
-            str(home.folder),
+            str(store.locate(row)[0].folder),
             f"the image {store.records[row].id!r} has no regions",
             "Prepare the features again without it.",
         )
@@ -195,7 +195,7 @@ def count_regions(store: AnyStore, rows: Sequence[int] | Ints) -> Ints:
 
 
 def read_features(
-    store: AnyStore, rows: Sequence[int] | Ints, regions: int
+    store: "AnyStore", rows: Sequence[int] | Ints, regions: int
 ) -> tuple[Features, Mask]:
     """(B, regions, F) features padded with zeros, and (B, regions) the mask of what is real.
 

@@ -53,7 +53,7 @@ def _source(described: dict[str, Any], data: bytes) -> ImageSource:
         case "mirrored":
             return Mirrored(_source(value, data))
         case _:
-            from naic.data.shapes import SceneImage
+            from naic.data.shapes.dataset import SceneImage
 
             return SceneImage(*value)
 

@@ -14,7 +14,8 @@ inside, are uint8.
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -23,8 +24,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from naic.errors import StoreError
-from naic.images.sources import MIRRORED_NAME
+from naic.errors import ConfigError, StoreError
+from naic.files import MIRRORED_NAME, printable
 
 FORMAT = 1
 Features = npt.NDArray[np.float16] | npt.NDArray[np.uint8]
@@ -121,6 +122,10 @@ class FeatureStore:
             raise IndexError(f"row {row} of a store of {len(self)}")
         number = int(np.searchsorted(self._firsts, row, side="right")) - 1
         return self._shard(number)[row - int(self._firsts[number])]
+
+    def locate(self, row: int) -> tuple["FeatureStore", int]:
+        """The store that an image lies in, and its row there: of stores joined they differ."""
+        return self, row
 
     def batch(self, rows: Sequence[int]) -> tuple[Features, Mask]:
         """Features (B, R, F), padded with zeros to the longest, and the mask (B, R) of the real."""
@@ -239,3 +244,13 @@ def _read_records(path: Path) -> Iterator[StoredRecord]:
                 )
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise StoreError(str(path), f"cannot be read ({error})", "Run prepare again.") from error
+
+
+def refuse_unknown(splits: Collection[str] | None, known: Counter[str]) -> None:
+    """Raise a ConfigError if a split is asked for that the source does not have."""
+    unknown = sorted(set(splits or ()) - set(known))
+    if not unknown:
+        return
+    named = sorted(printable(split) for split in known if split)
+    hint = f"Splits in the source: {', '.join(named)}." if named else "The source names no split."
+    raise ConfigError("splits", f"there is no split {unknown[0]!r}", hint)

@@ -29,10 +29,10 @@ from naic.errors import CheckpointError, ConfigError
 from naic.files import safetensors_header, whole_folder
 from naic.models.captioners import captioner_spec
 from naic.models.contract import CaptionerSpec
-from naic.models.packing import unpack
 from naic.text.vocabulary import Vocabulary
 
 WEIGHTS, CONFIG, VOCABULARY, CARD = "model.safetensors", "config.toml", "vocab.json", "README.md"
+CODES = "/codes"  # how the name of a packed weight ends
 NAMES_SHOWN = 3
 _OLD_KEYS: dict[str, str] = {"eyes": "backbone"}  # of [model], as models that are older have it
 _KINDS = {
@@ -135,12 +135,21 @@ def load_model(folder: Path, device: torch.device | str = "cpu") -> LoadedModel:
         why = f"has {len(vocabulary)} words, and {CONFIG} tells of {settings.words}"
         raise CheckpointError(str(folder / VOCABULARY), why, "Use the files of one model.")
     expected = _shapes(folder / CONFIG, settings, spec)
-    weights = unpack(folder / WEIGHTS, read_weights(folder / WEIGHTS), expected)
+    weights = read_weights(folder / WEIGHTS)
+    if is_packed(weights):
+        from naic.models.packing import unpack
+
+        weights = unpack(folder / WEIGHTS, weights, expected)
     check_fit(folder / WEIGHTS, weights, expected)
     with _Unfilled():
         model = spec.build(settings.model, settings.features, settings.words)
     model.load_state_dict(weights)
     return LoadedModel(model.to(device).eval(), spec, settings, vocabulary)
+
+
+def is_packed(tensors: Iterable[str]) -> bool:
+    """Whether a file with tensors of these names is a packed one."""
+    return any(name.endswith(CODES) for name in tensors)
 
 
 class _Unfilled(TorchFunctionMode):

@@ -10,10 +10,10 @@ from typing import Literal, NamedTuple, Self
 import torch
 from torch import Tensor
 
-from naic.backbones.load import choose_device
 from naic.data.batches import count_regions, read_features
 from naic.data.joined import AnyStore
 from naic.data.pseudo import Taught
+from naic.device import choose_device
 from naic.errors import CheckpointError, ConfigError, StoreError
 from naic.models.folder import WEIGHTS, ModelSettings, load_model
 from naic.text.vocabulary import PERIOD

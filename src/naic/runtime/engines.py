@@ -18,8 +18,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from naic.decode.beam import Beams
 from naic.decode.repeats import CHOICES
+from naic.decode.stepwise import Beams
 from naic.errors import ConfigError
 from naic.models.contract import CaptionerSpec
 from naic.runtime.fuse import fewer_kernels, fuse

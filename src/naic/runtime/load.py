@@ -7,14 +7,13 @@ from typing import NamedTuple
 import torch
 from torch import nn
 
-from naic.backbones import load_backbone
 from naic.backbones.load import (
     DEFAULT_PIXELS,
     backbone_spec,
-    choose_device,
-    keep_freed_memory,
+    load_backbone,
 )
 from naic.backbones.patches import CELL
+from naic.device import choose_device, keep_freed_memory
 from naic.errors import BackboneError, CheckpointError, ConfigError
 from naic.models.folder import (
     CARD,

@@ -15,11 +15,11 @@ from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from naic.data.features import FeatureStore
+from naic.data.features import FeatureStore, refuse_unknown
 from naic.data.joined import JoinedStore, backbone
 from naic.data.pseudo import PseudoStore, Taught
 from naic.data.pseudowriter import OWN, PseudoWriter, remove_halves
-from naic.data.readers import read, refuse_unknown
+from naic.data.readers import read
 from naic.data.records import Problems
 from naic.errors import DataError, Problem, StoreError
 from naic.progress import SILENT, Callbacks, Progress, Update
@@ -211,7 +211,7 @@ def _features(
 
 def _check_backbone(options: DistilOptions, teacher: "Teacher") -> None:
     """Before any image is read: features of another backbone mean nothing to the teacher."""
-    from naic.backbones import load_backbone
+    from naic.backbones.load import load_backbone
 
     own = teacher.settings
     found = load_backbone(own.backbone, pixels=own.pixels, device=options.device)

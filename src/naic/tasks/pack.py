@@ -63,12 +63,13 @@ def pack_model(options: PackOptions) -> Packed:
         CARD,
         VOCABULARY,
         WEIGHTS,
+        is_packed,
         load_model,
         read_weights,
         weights_bytes,
         write_model,
     )
-    from naic.models.packing import PackRule, is_packed, pack, unpack
+    from naic.models.packing import PackRule, pack, unpack
 
     options.check()
     if os.path.lexists(options.out):

@@ -5,16 +5,18 @@ device `fetch` is nothing but gathers there, so it can be part of a CUDA graph.
 """
 
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from naic.data.batches import Ints, Stream, Targets, columns, count_regions, read_features
-from naic.data.joined import AnyStore
 from naic.errors import ConfigError
 from naic.text import PAD
+
+if TYPE_CHECKING:
+    from naic.data.joined import AnyStore
 
 _IMAGES_AT_ONCE = 1024  # on their way to the device: some 200 MB of page-locked memory
 
@@ -77,7 +79,7 @@ class Feed:
 
     def __init__(
         self,
-        store: AnyStore,
+        store: "AnyStore",
         targets: Targets,
         *,
         batch: int,

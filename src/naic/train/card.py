@@ -8,15 +8,19 @@ import platform
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
 
 from naic import __version__
 from naic.data.features import FeatureStore
-from naic.data.pseudo import INDEX, PseudoStore
 from naic.errors import ConfigError
 from naic.text.vocabulary import Vocabulary
 
+if TYPE_CHECKING:
+    from naic.data.pseudo import PseudoStore
+
+INDEX = "index.json"  # of every kind of store
 _DIGITS = 12
 
 
@@ -57,7 +61,7 @@ class CardScore:
 def sign_data(
     store: FeatureStore,
     splits: Sequence[str],
-    pseudo: Sequence[PseudoStore] = (),
+    pseudo: Sequence["PseudoStore"] = (),
     unlabelled: Sequence[FeatureStore] = (),
 ) -> DataSignature:
     """The signature of the images of these splits that have captions, and of what is beside."""
@@ -81,7 +85,7 @@ def sign_data(
 
 
 def _digests(store: FeatureStore) -> tuple[str, str]:
-    return _digest(store.folder / "index.json"), _digest(store.folder / "records.jsonl")
+    return _digest(store.folder / INDEX), _digest(store.folder / "records.jsonl")
 
 
 def _digest(path: Path) -> str:

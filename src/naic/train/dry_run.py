@@ -1,6 +1,6 @@
 """What a run would do, found out without writing anything."""
 
-from naic.backbones.load import choose_device
+from naic.device import choose_device
 from naic.train import checkpoint
 from naic.train.inputs import find_inputs
 from naic.train.settings import Settings

@@ -12,11 +12,9 @@ import torch
 from accelerate import Accelerator
 from torch import Tensor, nn
 
-from naic.backbones.efficientnet import EfficientNetLite
 from naic.errors import ConfigError
 from naic.learn.losses import cross_entropy
 from naic.train.batches import Batch, Draw, Feed
-from naic.train.graph import Graph
 from naic.train.settings import EngineSettings, OptimiserSettings
 from naic.train.stages import Logs, Tools, stage_of
 
@@ -42,7 +40,11 @@ class TrainingEngine:
         self.average = [p.detach().clone() for p in self._parameters] if decay else []
         self._decay = decay
         self._model: nn.Module = accelerator.prepare_model(self.plain)
-        self._graph = Graph(self) if settings.engine.graph else None
+        self._run = self.update
+        if settings.engine.graph:
+            from naic.train.graph import Graph
+
+            self._run = Graph(self).replay
 
     def step(self, number: int, learning_rate: float) -> Logs:
         """Train on the batches of step `number`; the logs are this process's share of it."""
@@ -50,9 +52,7 @@ class TrainingEngine:
         seed_noise(self._seed, number, self._accelerator.process_index)
         self._set_learning_rate(learning_rate)
         self.plain.train(self._dropout)
-        if self._graph is not None:
-            return self._graph.replay(draws)
-        return self.update(draws)
+        return self._run(draws)
 
     def update(self, draws: list[Draw]) -> Logs:
         """Forward and backward for each part, then one step of the optimiser."""
@@ -226,11 +226,11 @@ def prepare_speed(model: nn.Module, settings: EngineSettings) -> Callable[..., T
     torch.set_float32_matmul_precision("high" if high else "highest")
     if not settings.compile:
         return cross_entropy
-    for module in model.modules():
-        if isinstance(module, nn.ModuleList):
+    for name, module in model.named_modules():
+        if isinstance(module, nn.ModuleList) and not name.startswith("backbone."):
             for layer in module:
                 layer.compile()
-        if isinstance(module, EfficientNetLite):  # its layers have a shape each
+        elif name == "backbone":  # whole: its layers have a shape each
             module.compile()
     compiled: Callable[..., Tensor] = torch.compile(cross_entropy)
     return compiled

@@ -14,13 +14,12 @@ from naic.errors import TrainingError
 from naic.learn.schedules import learning_rate
 from naic.train import checkpoint
 from naic.train.checkpoint import Snapshot
-from naic.train.display import Display
-from naic.train.guard import Guard
+from naic.train.logs import Display, RunLog
 from naic.train.report import Reporter, finished_report, scores_of
-from naic.train.runlog import RunLog
 from naic.train.settings import Settings
 from naic.train.setup import TrainingState, set_up, take_folder
 from naic.train.stages import Logs
+from naic.train.validate import Guard
 
 EXAMPLES = 3
 

@@ -14,18 +14,16 @@ from accelerate import Accelerator
 from accelerate.utils import broadcast_object_list
 
 from naic import __version__
-from naic.data.unseen import SEEN
 from naic.decode.decoding import Decoding
 from naic.files import remove_temporaries, write_atomically
 from naic.models.folder import CARD, WEIGHTS, read_weights
 from naic.train import checkpoint
 from naic.train.card import CardScore, model_card
 from naic.train.config import settings_toml
-from naic.train.guard import Guard
 from naic.train.inputs import Inputs
 from naic.train.settings import Settings
 from naic.train.setup import TrainingState
-from naic.train.validate import Validation, Validator
+from naic.train.validate import Guard, Validation, Validator
 
 REPORT, CAPTIONS = "report.json", "captions"
 
@@ -59,6 +57,11 @@ class Reporter:
         """Put the weights as they are into the run's `best` folder, with a card."""
         inputs = self._training.inputs
         card = self._card(self._scores(found, self.settings.validation.beam))
+        more = {}
+        if inputs.seen is not None:
+            from naic.data.unseen import SEEN
+
+            more = {SEEN: inputs.seen.as_json()}
         checkpoint.keep_best(
             self.settings.out,
             self._training.engine.plain.state_dict(),
@@ -66,7 +69,7 @@ class Reporter:
             inputs.vocabulary,
             card,
             step,
-            {} if inputs.seen is None else {SEEN: inputs.seen.as_json()},
+            more,
         )
 
     def examples(self, found: Validation, count: int) -> list[str]:

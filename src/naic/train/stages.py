@@ -14,15 +14,19 @@ from torch import Tensor, nn
 from naic.decode.decoding import Decoding
 from naic.decode.policy import choose, log_policy, spoken
 from naic.errors import ConfigError
-from naic.learn.baselines import (
+from naic.learn.cider import Mix, Rewards
+from naic.learn.losses import (
     MovingAverage,
+    bad_ending_table,
+    bad_endings,
     counterfactual_advantage,
+    cross_entropy,
     leave_one_out,
+    policy_loss,
+    repeats,
+    speakers_entropy,
     team_advantage,
 )
-from naic.learn.cider import Mix, Rewards
-from naic.learn.losses import cross_entropy, policy_loss, speakers_entropy
-from naic.learn.word_habits import bad_ending_table, bad_endings, repeats
 from naic.models.contract import CaptionerSpec
 from naic.text import Vocabulary
 from naic.train.batches import Batch

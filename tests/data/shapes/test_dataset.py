@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from naic.data.shapes import SceneImage, captions, check, dataset, draw, facts, make_scene, write
-from naic.data.shapes import records as make_records
+from naic.data.shapes import captions, check, dataset, draw, facts, make_scene
+from naic.data.shapes.dataset import SceneImage, write
+from naic.data.shapes.dataset import records as make_records
 from naic.errors import ConfigError, StoreError, WriteError
 from naic.images.sources import ImageSource
 

@@ -3,7 +3,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image, ImageChops
 
-from naic.data.shapes import Scene, SceneImage, SceneObject, contact_sheet, draw, make_scene
+from naic.data.shapes import Scene, SceneObject, contact_sheet, draw, make_scene
+from naic.data.shapes.dataset import SceneImage
 from naic.data.shapes.drawing import PAINT, PAPER
 from naic.errors import ConfigError
 

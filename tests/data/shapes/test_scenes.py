@@ -117,7 +117,6 @@ def test_negative_numbers_are_refused(seed: int, index: int) -> None:
 def test_the_public_surface() -> None:
     assert sorted(shapes.__all__) == [
         "Scene",
-        "SceneImage",
         "SceneObject",
         "Verdict",
         "captions",
@@ -126,8 +125,6 @@ def test_the_public_surface() -> None:
         "draw",
         "facts",
         "make_scene",
-        "records",
-        "write",
     ]
 
 

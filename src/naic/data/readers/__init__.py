@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from naic.data.features import refuse_unknown
 from naic.data.records import READER_NAMES, Checker, Entry, Problems, Record
 from naic.errors import ConfigError, DataError
 from naic.files import printable, what_is
@@ -127,16 +128,6 @@ def _take(reading: Reading, entry: Entry, record: Record | None) -> None:
     reading.unlabelled += not record.captions
 
 
-def refuse_unknown(splits: Collection[str] | None, known: Counter[str]) -> None:
-    """Raise a ConfigError if a split is asked for that the source does not have."""
-    unknown = sorted(set(splits or ()) - set(known))
-    if not unknown:
-        return
-    named = sorted(printable(split) for split in known if split)
-    hint = f"Splits in the source: {', '.join(named)}." if named else "The source names no split."
-    raise ConfigError("splits", f"there is no split {unknown[0]!r}", hint)
-
-
 def _open(
     reader: str,
     source: str,
@@ -195,12 +186,12 @@ def _open(
 
 def _read_shapes(source: str, seed: int) -> Iterator[Entry]:
     """Entries of `source` scenes; the same number and seed give the same scenes."""
-    from naic.data import shapes
+    from naic.data.shapes.dataset import records
 
     if not (source.isascii() and source.isdigit() and len(source) < 10 and int(source) > 0):
         why = "it is not a number of scenes"
         raise DataError(printable(source), why, "Shapes are asked for by a number, such as 2000.")
-    for number, record in enumerate(shapes.records(int(source), seed), 1):
+    for number, record in enumerate(records(int(source), seed), 1):
         where = f"scene {number}"
         yield Entry(
             where=where,

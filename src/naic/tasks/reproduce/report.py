@@ -237,7 +237,7 @@ def curves_figure(title: str, runs: dict[str, Path]) -> str | None:
 
 def validations(run: Path) -> list[tuple[float, float]]:
     """Epochs and CIDEr (times 100) of a run's validations."""
-    from naic.train.runlog import read_metrics
+    from naic.train.logs import read_metrics
 
     return [
         (float(line["epoch"]), 100 * float(line["cider"]))
