@@ -37,7 +37,7 @@ def _beam(
 def _sample(
     model: TransformerCaptioner, features: Tensor, mask: Tensor | None
 ) -> tuple[Tensor, Tensor]:
-    said = sample(model, model.encode(features, mask), 5, temperature=1.5, top_k=50, top_p=0.9)
+    said = sample(model, model.encode(features, mask), 5)
     return said.words, said.log_probs
 
 

@@ -18,9 +18,8 @@ from naic.models.folder import read_weights
 from naic.tasks.distil import distil
 from naic.tasks.options import DistilOptions
 from naic.text import PAD, PERIOD, Vocabulary
-from naic.train.dry_run import dry_run
 from naic.train.inputs import find_inputs
-from naic.train.loop import train
+from naic.train.loop import dry_run, train
 from naic.train.settings import Settings
 from tests.data.pseudos import make_pseudo, taught
 from tests.tasks.teachers import make_teacher

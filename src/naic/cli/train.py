@@ -142,7 +142,7 @@ def _train(request: Request, command: str) -> int:
 
     settings = read_settings(request.config, request.overrides)
     if request.dry_run:
-        from naic.train.dry_run import dry_run
+        from naic.train.loop import dry_run
 
         for name, what in dry_run(settings, request.nproc, resume=request.resume):
             print(f"{name + ':':<12} {what}")

@@ -45,12 +45,6 @@ def cross_entropy(
     return _shared_cross_entropy(logits.squeeze(1).float(), targets.transpose(1, 2), smoothing)
 
 
-def target_count(words: Tensor, *, fill: bool = False) -> Tensor:
-    """0-dim float32, the target words that `cross_entropy` sums over."""
-    targets = _fill(words) if fill else words
-    return (targets != PAD).sum().float()
-
-
 def _shared_cross_entropy(logits: Tensor, targets: Tensor, smoothing: float) -> Tensor:
     """The same for (B, N, V) logits and (B, N, C) targets.
 

@@ -11,8 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from naic.decode.decoding import Decoding
-from naic.decode.repeats import CHOICES, without_repeats
+from naic.decode.decoding import CHOICES, Decoding, without_repeats
 from naic.decode.stepwise import Beams
 from naic.errors import ConfigError
 

@@ -28,7 +28,7 @@ from naic.tasks.options import DistilOptions, PrepareOptions
 from naic.tasks.prepare import prepare
 
 if TYPE_CHECKING:  # torch takes a second to import: not before there is work for it
-    from naic.models.teacher import Teacher
+    from naic.models.teacher import Teacher, check_features
 
 BATCHES_PER_SHARD = 4  # what a kill can cost at most
 
@@ -93,7 +93,7 @@ def distil(options: DistilOptions, callbacks: Callbacks = SILENT) -> Distilled:
 
 def dry_run(options: DistilOptions) -> DistilDryRun:
     """What a run would do; nothing is written, no image is opened."""
-    from naic.models.teacher import Teacher
+    from naic.models.teacher import Teacher, check_features
 
     options.check()
     refuse_strangers(options.out, OWN, "pseudo-caption store")
@@ -101,7 +101,7 @@ def dry_run(options: DistilOptions) -> DistilDryRun:
     splits = Counter[str]()
     if options.features:
         store = _joined(options.features)
-        teacher.check(store)
+        check_features(teacher.folder, teacher.settings, store)
         splits.update(store.records[row].split for row in _rows(options, store))
     for source in options.images:
         splits += read("folder", str(source), problems=Problems(skip=True)).splits
@@ -116,7 +116,7 @@ class _DistilRun:
         self._options = options
         self._teacher = teacher
         self._store = _joined(folders)
-        teacher.check(self._store)
+        check_features(teacher.folder, teacher.settings, self._store)
         self._rows = _rows(options, self._store)
         ids = [self._store.records[row].id for row in self._rows]
         _refuse_twice(ids)

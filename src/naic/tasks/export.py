@@ -11,13 +11,13 @@ from naic.tasks.options import ExportOptions
 if TYPE_CHECKING:  # torch takes a second to import: not before there is work for it
     from naic.runtime.load import LoadedWhole
 
-__all__ = ["ExportOptions", "Report", "export_model"]
+__all__ = ["ExportOptions", "ExportReport", "export_model"]
 
 GRAPH, FACTS = "model.onnx", "config.json"  # JSON: who uses a graph may have no TOML
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class ExportReport:
     """What was made, or would be.
 
     Attributes:
@@ -37,7 +37,7 @@ class Report:
     bytes: int | None
 
 
-def export_model(options: ExportOptions) -> Report:
+def export_model(options: ExportOptions) -> ExportReport:
     """Make the folder `options.out`, whole or not at all.
 
     Raises:
@@ -76,8 +76,8 @@ def export_model(options: ExportOptions) -> Report:
     return report
 
 
-def _report(options: ExportOptions, loaded: "LoadedWhole", size: int | None) -> Report:
-    return Report(
+def _report(options: ExportOptions, loaded: "LoadedWhole", size: int | None) -> ExportReport:
+    return ExportReport(
         precision=options.precision,
         pixels=loaded.pixels,
         agents=loaded.whole.length,
@@ -87,7 +87,7 @@ def _report(options: ExportOptions, loaded: "LoadedWhole", size: int | None) -> 
     )
 
 
-def _card(options: ExportOptions, path: Path, report: Report) -> str:
+def _card(options: ExportOptions, path: Path, report: ExportReport) -> str:
     """The model's own card, and how it was exported."""
     own = f"# {path.parent.name}\n"
     if path.is_file():  # somebody may have written it by hand, and as they liked

@@ -59,8 +59,8 @@ class TrainingEngine:
         self.optimiser.zero_grad(set_to_none=True)
         total: Logs = {}
         for number, draw in enumerate(draws, 1):
-            wait = contextlib.nullcontext() if number == len(draws) else self._no_sync()
-            with wait:
+            last = number == len(draws)
+            with contextlib.nullcontext() if last else self._accelerator.no_sync(self._model):
                 for name, value in self._backward(draw).items():
                     total[name] = total[name] + value if name in total else value
         total["gradient"] = self._gradient()
@@ -95,10 +95,6 @@ class TrainingEngine:
             return share
         total: Tensor = self._accelerator.reduce(share, "sum")
         return total
-
-    def _no_sync(self) -> contextlib.AbstractContextManager[None]:
-        context: contextlib.AbstractContextManager[None] = self._accelerator.no_sync(self._model)
-        return context
 
     def _set_learning_rate(self, value: float) -> None:
         for group in self.optimiser.param_groups:

@@ -1,4 +1,4 @@
-"""The training loop. It knows neither which stage it runs, nor which captioner."""
+"""The training loop, which knows neither its stage nor its captioner; and what a run would do."""
 
 import time
 from contextlib import nullcontext
@@ -10,14 +10,23 @@ from accelerate import Accelerator
 from torch import Tensor
 
 from naic.decode.decoding import Decoding
+from naic.device import choose_device
 from naic.errors import TrainingError
 from naic.learn.schedules import learning_rate
 from naic.train import checkpoint
 from naic.train.checkpoint import Snapshot
+from naic.train.inputs import find_inputs
 from naic.train.logs import Display, RunLog
 from naic.train.report import Reporter, finished_report, scores_of
 from naic.train.settings import Settings
-from naic.train.setup import TrainingState, set_up, take_folder
+from naic.train.setup import (
+    TrainingState,
+    check_cards,
+    check_folder,
+    check_processes,
+    set_up,
+    take_folder,
+)
 from naic.train.stages import Logs
 from naic.train.validate import Guard
 
@@ -194,3 +203,32 @@ class Window:
     def restart(self) -> None:
         """Time that was no step's is not counted."""
         self._began = time.monotonic()
+
+
+def dry_run(settings: Settings, nproc: int, *, resume: bool) -> list[tuple[str, str]]:
+    """Lines for people: a name, and what there is to say of it."""
+    run = settings.run
+    device = choose_device(settings.engine.device).type
+    check_cards(device, nproc)
+    check_processes(settings, device, nproc)
+    found = find_inputs(settings)
+    weights = sum(p.numel() for p in found.model.parameters())
+    check_folder(found, resume=resume)
+    last = checkpoint.latest(settings.out)
+    processes = "1 process" if nproc == 1 else f"{nproc} processes"
+    epochs = "1 epoch" if run.epochs == 1 else f"{run.epochs:g} epochs"
+    learnt = f"{len(found.targets):,} images, {found.targets.captions:,} captions"
+    lines = [
+        ("stage", f"{settings.stage} of a {settings.captioner} captioner"),
+        ("features", found.store.describe()),
+        ("learns from", learnt),
+        *(("pseudo", f"{store.folder}: {store.describe()}") for store in found.pseudo),
+        ("validates", f"{len(found.validation):,} images"),
+        ("vocabulary", f"{len(found.vocabulary):,} words"),
+        ("model", f"{weights:,} parameters"),
+        ("steps", f"{found.steps:,} of {run.batch} images on {processes}, {epochs}"),
+        ("folder", f"{settings.out}" + (f", on from {last.name}" if last else "")),
+    ]
+    if found.start:
+        lines.insert(1, ("start", found.start))
+    return lines
