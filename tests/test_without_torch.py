@@ -10,7 +10,7 @@ AROUND = (
     "naic.decode.decoding",
     "naic.decode.decoding",
     "naic.runtime.sentences",
-    "naic.metrics.habits",
+    "naic.metrics.score",
 )
 
 

@@ -16,7 +16,6 @@ from typing import Literal
 from naic.errors import CheckpointError, ConfigError, DataError, WriteError
 
 TEMPORARY_SUFFIX = ".part"
-MIRRORED_NAME = " (mirrored)"  # ends the name of an image with left and right exchanged
 _SAVING, _REMOVED = ".saving-", ".removed-"
 # Control characters (a terminal obeys them), marks that turn the direction of a line, and lone
 # surrogates, which stand for bytes that are not UTF-8.

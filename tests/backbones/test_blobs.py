@@ -13,7 +13,7 @@ from torch import Tensor
 
 from naic.backbones.blobs import LEAST, REGIONS, SIDE, VERSION, Blobs, _largest
 from naic.backbones.load import load_backbone
-from naic.data.shapes.drawing import PAINT, PAPER, draw
+from naic.data.shapes.dataset import PAINT, PAPER, draw
 from naic.data.shapes.scenes import Scene, SceneObject, make_scene
 from naic.errors import BackboneError, ConfigError
 from naic.tasks.options import PrepareOptions

@@ -27,7 +27,8 @@ from naic.errors import (
     MissingExtraError,
     NaicError,
 )
-from naic.images import open_image, square_pixels
+from naic.images.converting import square_pixels
+from naic.images.opening import open_image
 from naic.images.sources import FileImage, ImageLike
 from naic.models.folder import LoadedModel, load_model
 from naic.runtime import captioner as room

@@ -319,6 +319,7 @@ def test_mirrored_images_come_after_all_others(tmp_path: Path) -> None:
         assert np.abs(image[:, ::-1, :, ::-1].astype(int) - mirrored).max() <= 1
     assert done.reading.captions == 5 * (40 + len(chosen))
     assert done.store.index["mirrored"] == ["train"]
+    assert done.store.first_views == [True] * 40 + [False] * len(chosen)
     with pytest.raises(ConfigError, match="another"):
         run(small(tmp_path / "plain", 40, backbone="pixels", mirror=("train",)))
     with pytest.raises(ConfigError, match="there is no split 'trian'"):

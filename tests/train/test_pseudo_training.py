@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 
 from naic.data.features import FeatureStore
-from naic.data.joined import JoinedStore
+from naic.data.joined import SEEN, JoinedStore, SeenImages
 from naic.data.pseudo import PseudoStore
-from naic.data.unseen import SEEN, SeenImages
 from naic.errors import ConfigError, DataError, StoreError
 from naic.models.folder import read_weights
 from naic.tasks.distil import distil

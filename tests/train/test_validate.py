@@ -7,8 +7,8 @@ import torch.distributed
 from torch import Tensor, nn
 
 from naic.data.features import FeatureStore
-from naic.data.shapes import captions as captions_of
-from naic.data.shapes import facts, make_scene
+from naic.data.shapes.phrasing import captions as captions_of
+from naic.data.shapes.scenes import facts, make_scene
 from naic.decode.decoding import Decoding
 from naic.decode.stepwise import Beams
 from naic.errors import DataError

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -9,7 +10,9 @@ from torch import Tensor
 from naic.backbones.load import Backbone
 from naic.data.decoding import decode_batches
 from naic.errors import ImageError
-from naic.images.sources import ImageSource
+
+if TYPE_CHECKING:
+    from naic.images.sources import ImageSource
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +25,7 @@ class Extracted:
 
 
 def extract(
-    images: Iterable[ImageSource], backbone: Backbone, *, batch: int = 16, workers: int = 0
+    images: "Iterable[ImageSource]", backbone: Backbone, *, batch: int = 16, workers: int = 0
 ) -> Iterator[Extracted]:
     """Features of `images`, a batch at a time, in order.
 

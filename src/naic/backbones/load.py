@@ -4,17 +4,17 @@ A new backbone is a module beside this one, and one line in `BACKBONES`. The mod
 the backbone is asked for.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from naic.backbones.inside import PREFIX
 from naic.device import choose_device, keep_freed_memory
-from naic.errors import BackboneError, ConfigError
+from naic.errors import BackboneError, ConfigError, MissingExtraError
 
 DEFAULT_PIXELS = 256  # gives the EfficientNets their 8x8 grid
 COLOURS = "+colours"  # after a name: each cell's features end in its colours
@@ -202,6 +202,21 @@ def pretrained_backbone(name: str) -> dict[str, Tensor]:
     with torch.device("meta"):
         wanted = trainable_backbone(name).make().state_dict()
     return {PREFIX + key: value for key, value in trained.items() if key in wanted}
+
+
+def is_tuned(index: Mapping[str, Any]) -> bool:
+    """Whether the features of a store come from other weights than were published.
+
+    `index` is the store's. Known of those backbones alone that a captioner can train, and whose
+    published weights are here.
+    """
+    name = str(index["backbone"]).removesuffix(COLOURS)
+    if name not in BACKBONES or BACKBONES[name].trainable is None:
+        return False
+    try:
+        return str(index.get("weights")) != BACKBONES[name].load(name, None).digest
+    except MissingExtraError:
+        return False
 
 
 def _measure(name: str, module: nn.Module, pixels: int, device: torch.device) -> tuple[int, int]:

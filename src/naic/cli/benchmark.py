@@ -17,6 +17,7 @@ HELP = """Time captions: NAIC against a causal teacher of the same shape, and ag
 Both models always run in the same runtime and precision, and take turns. A ratio is how many times
 as long as NAIC a model takes. Exit code 3 means: done, but some rows could not be timed, and say
 why."""
+OPTIONS = BenchmarkOptions  # what the verb takes: shell completion finds it here
 TITLES = {"decode": "Features to words", "whole": "Pixels to words"}
 
 
@@ -114,6 +115,3 @@ def _cell(row: Row | None) -> str:
 
 def _times(ratio: float | None) -> str:
     return "" if ratio is None else f"{ratio:.2f}×"
-
-
-OPTIONS = BenchmarkOptions  # what the verb takes: shell completion finds it here

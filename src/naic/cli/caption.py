@@ -24,6 +24,7 @@ Captions come in the order of the names given, folders sorted. An image that can
 named on standard error, and the others are captioned. A run with --out or --format txt that was cut
 off goes on when the same command is given again. Exit code 3 means: done, but some images could
 not be used; 1: none could."""
+OPTIONS = CaptionOptions  # what the verb takes: shell completion finds it here
 _SKIPPED = "not opened, in favour of an image of the same name in a format that naic can open"
 
 
@@ -100,6 +101,3 @@ def _summary(done: Captioned, options: CaptionOptions) -> str:
     new = " new" if done.kept else ""
     bad = f"; {done.bad:,} could not be used" if done.bad else ""
     return f"captions: {done.captions:,}{new} {where}{resumed}{kept}{skipped}{bad}"
-
-
-OPTIONS = CaptionOptions  # what the verb takes: shell completion finds it here

@@ -15,6 +15,7 @@ HELP = """Let a teacher caption images, so that a student can learn from what it
 The captions go into a store that `naic train` takes as data.pseudo. What people said of the images
 is not read. A run that was cut off goes on when the same command is given again. Exit code 3
 means: done, but some images could not be used."""
+OPTIONS = DistilOptions  # what the verb takes: shell completion finds it here
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -48,6 +49,3 @@ def _print_distilled(done: Distilled) -> int:
         print_problems(done.errors, "errors.jsonl of the features")
         return SOME_SKIPPED
     return 0
-
-
-OPTIONS = DistilOptions  # what the verb takes: shell completion finds it here

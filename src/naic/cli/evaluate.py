@@ -22,6 +22,7 @@ RESULTS.json is what COCO's server takes: [{"image_id": 42, "caption": "a dog on
 BLEU, ROUGE-L and CIDEr need nothing else; METEOR and SPICE need Java and the extra naic[metrics].
 An evaluation on the split test is written to a log before its scores are shown.
 Exit code 3 means: done, but a metric failed or bad rows of the dataset were left out."""
+OPTIONS = EvaluateOptions  # what the verb takes: shell completion finds it here
 
 HABITS = {
     "repeats": "with a word twice in a row, %",
@@ -153,6 +154,3 @@ def _print_shortcomings(evaluation: Evaluation) -> int:
     if not evaluation.system.scores:
         return FAILED
     return SOME_SKIPPED if evaluation.failed or evaluation.problems else 0
-
-
-OPTIONS = EvaluateOptions  # what the verb takes: shell completion finds it here

@@ -11,6 +11,7 @@ HELP = """Turn a model into one ONNX graph, for programs without PyTorch.
 
 The graph has all of the captioner in it, the backbone too: pixels in, words out. It runs wherever
 ONNX Runtime does, and `naic caption --model DIR` takes it as well."""
+OPTIONS = ExportOptions  # what the verb takes: shell completion finds it here
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -34,6 +35,3 @@ def _print_report(report: ExportReport) -> None:
     print(f"weights:  {report.weights:,}, {report.precision}")
     if report.bytes is not None:
         print(f"size:     {report.bytes:,} bytes")
-
-
-OPTIONS = ExportOptions  # what the verb takes: shell completion finds it here

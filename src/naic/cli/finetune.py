@@ -18,6 +18,7 @@ Its backbone stays as it is; what speaks is trained by cross-entropy, then by CM
 split called val are held out to judge by; without such a split, one image in ten is. DIR/best is
 the tuned model: naic caption --model DIR/best. A run that was cut off goes on when the same command
 is given again. Exit code 3 means: done, but some rows or images could not be used."""
+OPTIONS = FinetuneOptions  # what the verb takes: shell completion finds it here
 
 WORSE = """naic finetune: on the images held out, the tuned model has a lower CIDEr than before: its
 captions match the human references less well. It may still have learnt your style: report.json has
@@ -84,6 +85,3 @@ def _scores(score: HeldOutScore) -> str:
     return (
         f"CIDEr {100 * score.cider:.1f}, bad endings {score.bad_endings:.1%} on the images held out"
     )
-
-
-OPTIONS = FinetuneOptions  # what the verb takes: shell completion finds it here

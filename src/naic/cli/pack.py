@@ -12,6 +12,7 @@ HELP = """Make a trained model small, and give it a backbone, so that it can be 
 A model that learnt from features gets the backbone that made them; then every weight is kept in a
 few bits. The packed model takes images and is loaded like any other. Keep MODEL: what is packed
 cannot be packed anew with more bits, and is not what to train on."""
+OPTIONS = PackOptions  # what the verb takes: shell completion finds it here
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -35,6 +36,3 @@ def _print_packed(done: Packed) -> None:
         )
     print(f"its backbone is {done.backbone}")
     print(f"size:     {done.bytes:,} bytes in all; the weights took {done.plain_bytes:,}")
-
-
-OPTIONS = PackOptions  # what the verb takes: shell completion finds it here

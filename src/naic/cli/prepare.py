@@ -22,6 +22,7 @@ HELP = """Turn a dataset or a folder of images into a feature store.
 A run that was cut off goes on when the same command is given again. Exit code 3 means: done, but
 some rows or images could not be used; errors.jsonl in the store names each of them.
 `--config FILE.toml` gives any of the settings below in a file; the command line wins over it."""
+OPTIONS = PrepareOptions  # what the verb takes: shell completion finds it here
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -106,6 +107,3 @@ def _print_prepared(done: Prepared) -> int:
         print("naic prepare: not one image could be used.", file=sys.stderr)
         return FAILED
     return SOME_SKIPPED if done.errors else 0
-
-
-OPTIONS = PrepareOptions  # what the verb takes: shell completion finds it here

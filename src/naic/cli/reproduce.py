@@ -30,6 +30,7 @@ captions.md and captions.html (captions side by side), and run.json (commands, s
 A run that was cut off goes on with the same command; a finished one only prints its tables.
 `--only-tables --references DATASET` scores captions of a DIR that was made on another machine.
 Exit code 3 means: with --only-tables, some rows are not finished yet."""
+OPTIONS = ReproduceOptions  # what the verb takes: shell completion finds it here
 
 WIDTH = 120  # of the widest table, and some
 EXAMPLES = 3
@@ -121,6 +122,3 @@ def _example(example: Example) -> str:
     width = max(map(len, example.captions))
     lines = (f"  {who:<{width}}  {mark(text, '[', ']')}" for who, text in example.captions.items())
     return "\n".join([example.id, *lines])
-
-
-OPTIONS = ReproduceOptions  # what the verb takes: shell completion finds it here

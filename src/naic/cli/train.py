@@ -32,6 +32,7 @@ Exit codes: 0 done; 1 failed or collapsed (the best weights so far are kept); 2 
 # What a path leads to, where that is not any file.
 _PATHS = {"out": "DIR", "start": "DIR", "data.features": "STORE"}
 _METAVARS = {int: "INT", float: "FLOAT", str: "TEXT", bool: "{true,false}"}
+_DRY_RUN = "Check everything, say what would be done, write nothing."
 _OWN = ("config", "resume", "nproc", "dry_run")  # options that are no settings
 
 
@@ -56,7 +57,7 @@ def make_options(model: type) -> Any:  # noqa: ANN401
         _option("config", str | None, "CONFIG", "The settings, a TOML file.", Positional),
         _option("resume", str | None, "{auto}", "Go on from the last checkpoint, or begin."),
         _option("nproc", str | None, "N", "Processes on this machine (default: 1)."),
-        _option("dry_run", bool, None, "Only say what would be done.", FlagCreatePairsOff),
+        _option("dry_run", bool, None, _DRY_RUN, FlagCreatePairsOff),
     ]
     return _as_text(Settings, "", {"model": model}, own)
 
@@ -97,7 +98,7 @@ def _hint(one: "dataclasses.Field[Any]") -> str:
     """What holds where neither the file nor the command line says anything."""
     value = one.default
     if value is MISSING:
-        return "(required)"
+        return "(required, here or in CONFIG)"
     return "(default: none)" if value in (None, "") else f"(default: {json.dumps(value)})"
 
 

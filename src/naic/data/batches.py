@@ -70,7 +70,7 @@ class Targets:
 
     @classmethod
     def build_pseudo(
-        cls, taught: Mapping[int, "Taught"], vocabulary: Vocabulary, length: int
+        cls, taught: "Mapping[int, Taught]", vocabulary: Vocabulary, length: int
     ) -> Self:
         """What a teacher says, by row (`pseudo.look_up`).
 
@@ -188,8 +188,9 @@ def count_regions(store: "AnyStore", rows: Sequence[int] | Ints) -> Ints:
     counts = np.array([len(store[int(row)]) for row in rows], np.int64)
     if (counts == 0).any():
         row = int(rows[int(np.flatnonzero(counts == 0)[0])])
+        home, _ = store.locate(row)
         raise StoreError(
-            str(store.locate(row)[0].folder),
+            str(home.folder),
             f"the image {store.records[row].id!r} has no regions",
             "Prepare the features again without it.",
         )

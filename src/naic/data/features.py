@@ -25,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from naic.errors import ConfigError, StoreError
-from naic.files import MIRRORED_NAME, printable
+from naic.files import printable
 
 FORMAT = 1
 Features = npt.NDArray[np.float16] | npt.NDArray[np.uint8]
@@ -33,7 +33,9 @@ KINDS = {
     "float16": ("F16", "<f2"),
     "uint8": ("U8", "|u1"),
 }  # a store's dtype, in a shard and in numpy
-MIRRORED_ID = "-mirrored"  # ends the id of the mirrored view of an image (`naic prepare --mirror`)
+# How the mirrored view of an image is marked (`naic prepare --mirror`): ends of its id and name.
+# The latter is that of `images.sources.Mirrored`, which reading a store does not need.
+MIRRORED_ID, MIRRORED_NAME = "-mirrored", " (mirrored)"
 _ARRAYS = {**dict(KINDS.values()), "I64": "<i8"}
 Mask = npt.NDArray[np.bool_]
 
@@ -123,10 +125,6 @@ class FeatureStore:
         number = int(np.searchsorted(self._firsts, row, side="right")) - 1
         return self._shard(number)[row - int(self._firsts[number])]
 
-    def locate(self, row: int) -> tuple["FeatureStore", int]:
-        """The store that an image lies in, and its row there: of stores joined they differ."""
-        return self, row
-
     def batch(self, rows: Sequence[int]) -> tuple[Features, Mask]:
         """Features (B, R, F), padded with zeros to the longest, and the mask (B, R) of the real."""
         parts = [self[row] for row in rows]
@@ -137,6 +135,15 @@ class FeatureStore:
             features[i, : len(part)] = part
             mask[i, : len(part)] = True
         return features, mask
+
+    @property
+    def stores(self) -> tuple["FeatureStore", ...]:
+        """This one alone; several that are joined have more."""
+        return (self,)
+
+    def locate(self, row: int) -> tuple["FeatureStore", int]:
+        """The store that an image lies in, and its row there."""
+        return self, row
 
     @property
     def dim(self) -> int:

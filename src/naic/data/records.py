@@ -11,7 +11,7 @@ from naic.errors import DataError, ImageError, Problem
 from naic.files import printable
 from naic.images.formats import without_suffix
 
-if TYPE_CHECKING:  # captions alone are read without them
+if TYPE_CHECKING:  # captions alone are read without it
     from naic.data.sources import ImageFinder
     from naic.images.sources import ImageSource
 

@@ -7,8 +7,8 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image, ImageCms
 
-from naic.images.containers import MAX_PROFILE
-
+MAX_PROFILE = 4 << 20  # bytes; the largest colour profiles in use, those of presses, have 3 MB
+MIRRORED_NAME = " (mirrored)"  # ends the name of an image that is mirrored
 _TURNS = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,
     3: Image.Transpose.ROTATE_180,

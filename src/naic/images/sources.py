@@ -12,9 +12,9 @@ import numpy.typing as npt
 from PIL import Image, ImageOps
 
 from naic.errors import ImageError
-from naic.files import MIRRORED_NAME, printable
+from naic.files import printable
 from naic.images.containers import orientation_of
-from naic.images.converting import to_rgb, upright
+from naic.images.converting import MIRRORED_NAME, to_rgb, upright
 from naic.images.opening import MAX_BYTES, MAX_PIXELS, open_image
 
 ImageLike: TypeAlias = (

@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from naic.data.features import FeatureStore, refuse_unknown
 from naic.data.joined import JoinedStore, backbone
-from naic.data.pseudo import PseudoStore, Taught
-from naic.data.pseudowriter import OWN, PseudoWriter, remove_halves
+from naic.data.pseudo import OWN, PseudoStore, PseudoWriter, Taught, remove_halves
 from naic.data.readers import read
 from naic.data.records import Problems
 from naic.errors import DataError, Problem, StoreError
@@ -28,7 +27,7 @@ from naic.tasks.options import DistilOptions, PrepareOptions
 from naic.tasks.prepare import prepare
 
 if TYPE_CHECKING:  # torch takes a second to import: not before there is work for it
-    from naic.models.teacher import Teacher, check_features
+    from naic.models.teacher import Teacher
 
 BATCHES_PER_SHARD = 4  # what a kill can cost at most
 
@@ -113,6 +112,8 @@ class _DistilRun:
     """The work itself, in a folder that is ours."""
 
     def __init__(self, options: DistilOptions, teacher: "Teacher", folders: Sequence[Path]) -> None:
+        from naic.models.teacher import check_features
+
         self._options = options
         self._teacher = teacher
         self._store = _joined(folders)

@@ -15,13 +15,12 @@ import numpy as np
 
 from naic.data.decoding import stand_back
 from naic.data.features import MIRRORED_ID, FeatureStore, refuse_unknown
+from naic.data.joined import SEEN, read_seen
 from naic.data.readers import Reading, read
 from naic.data.records import Problems, Record
 from naic.data.storewriter import ShardRows, StoreWriter
-from naic.data.unseen import SEEN, read_seen
 from naic.errors import ConfigError, Problem, StoreError
 from naic.files import write_atomically
-from naic.images.sources import Mirrored
 from naic.progress import SILENT, Callbacks, Progress, Update
 from naic.resume import claim
 from naic.tasks.options import PrepareOptions
@@ -139,6 +138,8 @@ def _read(options: PrepareOptions, problems: Problems) -> Reading:
 
 def _with_mirrors(reading: Reading, splits: tuple[str, ...]) -> Reading:
     """Twins of the images of these splits, after all of the others: those keep their places."""
+    from naic.images.sources import Mirrored
+
     refuse_unknown(splits, reading.splits)
     twins = [
         replace(record, id=f"{record.id}{MIRRORED_ID}", image=Mirrored(record.image), facts=None)

@@ -20,7 +20,7 @@ from naic.text.vocabulary import Vocabulary
 if TYPE_CHECKING:
     from naic.data.pseudo import PseudoStore
 
-INDEX = "index.json"  # of every kind of store
+INDEX = "index.json"  # of a store, whether of features or of pseudo captions
 _DIGITS = 12
 _LIMITS = """- It describes an image in one sentence, and may name things that are not there.
 - It says only what the captions it learnt from say, and repeats their habits and biases.
@@ -64,7 +64,7 @@ class CardScore:
 def sign_data(
     store: FeatureStore,
     splits: Sequence[str],
-    pseudo: Sequence["PseudoStore"] = (),
+    pseudo: "Sequence[PseudoStore]" = (),
     unlabelled: Sequence[FeatureStore] = (),
 ) -> DataSignature:
     """The signature of the images of these splits that have captions, and of what is beside."""

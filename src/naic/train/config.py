@@ -3,6 +3,7 @@
 import difflib
 from collections.abc import Iterable, Sequence
 from dataclasses import fields, is_dataclass
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Literal, get_type_hints
 
@@ -11,7 +12,7 @@ from naic.errors import ConfigError
 from naic.models.captioners import CAPTIONERS, captioner_spec
 from naic.text import MAX_IDS
 from naic.train.settings import LIMITS, Settings
-from naic.train.stages import STAGES, Stage, stage_of
+from naic.train.stages import STAGES, StageSpec, stage_of
 
 
 def read_settings(path: Path, overrides: Sequence[tuple[str, str]] = ()) -> Settings:
@@ -92,12 +93,12 @@ def _tables_of_others(settings: Settings) -> set[str]:
 
 def check(settings: Settings) -> None:
     """Refuse values that no run could work with, and what the captioner cannot do."""
-    for name, (low, high) in LIMITS.items():
-        value: Any = settings
-        for part in name.split("."):
-            value = getattr(value, part)
-        if not low <= value <= high:  # also refuses what is not a number
-            raise ConfigError(name, f"{value} is not between {low:g} and {high:g}", "Change it.")
+    for (low, high), names in LIMITS.items():
+        for name in names:
+            value = attrgetter(name)(settings)
+            if not low <= value <= high:  # also refuses what is not a number
+                why = f"{value} is not between {low:g} and {high:g}"
+                raise ConfigError(name, why, "Change it.")
     for name, splits in (("train", settings.data.train), ("validation", settings.data.validation)):
         if not splits:
             raise ConfigError(f"data.{name}", "it names no split", 'Name one: ["train"].')
@@ -116,7 +117,7 @@ def check(settings: Settings) -> None:
     _check_captioner(settings)
 
 
-def _check_pseudo(settings: Settings, stage: Stage) -> None:
+def _check_pseudo(settings: Settings, stage: StageSpec) -> None:
     """Rewards compare with what people say: pseudo captions are for cross-entropy."""
     if settings.data.pseudo and stage.reward is not None:
         why = f"{settings.stage} learns from rewards against the captions of people"

@@ -6,17 +6,22 @@ batches: a run that goes on after a kill needs no saved generator to be the same
 
 import contextlib
 from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from accelerate import Accelerator
 from torch import Tensor, nn
 
+from naic.backbones.inside import PREFIX
 from naic.errors import ConfigError
 from naic.learn.losses import cross_entropy
 from naic.train.batches import Batch, Draw, Feed
 from naic.train.settings import EngineSettings, OptimiserSettings
 from naic.train.stages import Logs, Tools, stage_of
+
+if TYPE_CHECKING:  # only a run with engine.graph needs it
+    from naic.train.graph import Graph
 
 
 class TrainingEngine:
@@ -199,6 +204,12 @@ class TrainingEngine:
         return self._accelerator.device if cuda else torch.device("cpu")
 
 
+def _make_graph(engine: TrainingEngine) -> "Graph":
+    from naic.train.graph import Graph
+
+    return Graph(engine)
+
+
 def check_engine(settings: EngineSettings, device: str, processes: int) -> None:
     """What this kind of device or number of processes cannot do."""
     if settings.graph and device != "cuda":
@@ -222,11 +233,12 @@ def prepare_speed(model: nn.Module, settings: EngineSettings) -> Callable[..., T
     torch.set_float32_matmul_precision("high" if high else "highest")
     if not settings.compile:
         return cross_entropy
-    for name, module in model.named_modules():
-        if isinstance(module, nn.ModuleList) and not name.startswith("backbone."):
+    for module in model.modules():
+        if isinstance(module, nn.ModuleList):
             for layer in module:
                 layer.compile()
-        elif name == "backbone":  # whole: its layers have a shape each
+    for name, module in model.named_children():
+        if f"{name}." == PREFIX:  # a backbone, whose layers have a shape each
             module.compile()
     compiled: Callable[..., Tensor] = torch.compile(cross_entropy)
     return compiled

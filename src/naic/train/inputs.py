@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from naic.data.batches import Targets
 from naic.data.features import FeatureStore, refuse_unknown
-from naic.errors import ConfigError, MissingExtraError
+from naic.errors import ConfigError
 from naic.models.captioners import Taken, captioner_spec, take_weights
 from naic.models.contract import CaptionerSpec
 from naic.models.folder import LoadedModel, ModelSettings, load_model
@@ -21,10 +21,9 @@ from naic.train.config import check, model_config
 from naic.train.settings import Settings
 from naic.train.stages import stage_of
 
-if TYPE_CHECKING:  # imported when a run has such stores
-    from naic.data.joined import AnyStore
+if TYPE_CHECKING:  # a run without pseudo captions needs none of them
+    from naic.data.joined import AnyStore, SeenImages
     from naic.data.pseudo import PseudoStore
-    from naic.data.unseen import SeenImages
 
 CONFIG, VOCABULARY = "config.toml", "vocab.json"  # the settings are written last
 PIXELS = "pixels"  # the backbone that leaves the seeing to the model
@@ -37,8 +36,7 @@ class Inputs:
     Attributes:
         settings: the run's, with `[model]` in full: what the file leaves out is the start model's.
         store: the labelled images: validation and rewards come from it.
-        images: what the targets' rows are rows of: `store`, and the unlabelled ones after it.
-        unlabelled: these.
+        images: what the targets' rows are rows of: `store`, and unlabelled ones after it.
         pseudo: whose captions are learnt instead of those of people, if there are any.
         start: for people: what was taken from the start model; empty without one.
         config: `[model]` as the captioner's own dataclass.
@@ -48,8 +46,7 @@ class Inputs:
     settings: Settings
     store: FeatureStore
     images: "AnyStore"
-    unlabelled: tuple[FeatureStore, ...]
-    pseudo: tuple["PseudoStore", ...]
+    pseudo: "tuple[PseudoStore, ...]"
     vocabulary: Vocabulary
     targets: Targets
     validation: list[int]
@@ -79,9 +76,18 @@ class Inputs:
             digest="" if inside else str(self.store.index.get("weights", "")),
         )
 
+    @property
+    def more_files(self) -> dict[str, bytes]:
+        """What a model folder holds of this run beside its model."""
+        if self.seen is None:
+            return {}
+        from naic.data.joined import SEEN
+
+        return {SEEN: self.seen.as_json()}
+
     def sign(self) -> DataSignature:
         """Which data the run learns from."""
-        return sign_data(self.store, self.settings.data.train, self.pseudo, self.unlabelled)
+        return sign_data(self.store, self.settings.data.train, self.pseudo, self.images.stores[1:])
 
 
 def find_inputs(settings: Settings) -> Inputs:
@@ -101,7 +107,7 @@ def find_inputs(settings: Settings) -> Inputs:
     if begun is not None:
         _check_start(settings, begun, store, wanted)
     settings = replace(settings, model=asdict(config))
-    pseudo = _pseudo_stores(settings)
+    pseudo = _open_pseudo(settings)
     known_words = _teacher_words(settings, pseudo) if begun is None else begun.vocabulary
     vocabulary = _vocabulary(settings, store, known_words)
     stage_of(settings).check(settings, len(vocabulary) - len(NEVER))
@@ -115,20 +121,11 @@ def find_inputs(settings: Settings) -> Inputs:
     elif wanted:
         take_weights(model, _first_weights(None, wanted))
     length: int = model.length  # type: ignore[assignment]
-    unlabelled = tuple(FeatureStore(folder) for folder in settings.data.unlabelled)
-    images = _joined(store, unlabelled) if unlabelled else store
-    if pseudo:
-        from naic.data.pseudo import look_up
-
-        taught = look_up(pseudo, images, settings.data.validation)
-        targets = Targets.build_pseudo(taught, vocabulary, length)
-    else:
-        targets = Targets.build(store, settings.data.train, vocabulary, length)
+    images, targets = _find_targets(settings, store, pseudo, vocabulary, length)
     return Inputs(
         settings=settings,
         store=store,
         images=images,
-        unlabelled=unlabelled,
         pseudo=pseudo,
         vocabulary=vocabulary,
         targets=targets,
@@ -141,7 +138,7 @@ def find_inputs(settings: Settings) -> Inputs:
     )
 
 
-def _pseudo_stores(settings: Settings) -> tuple["PseudoStore", ...]:
+def _open_pseudo(settings: Settings) -> "tuple[PseudoStore, ...]":
     if not settings.data.pseudo:
         return ()
     from naic.data.pseudo import PseudoStore
@@ -149,41 +146,31 @@ def _pseudo_stores(settings: Settings) -> tuple["PseudoStore", ...]:
     return tuple(PseudoStore(folder) for folder in settings.data.pseudo)
 
 
-def _joined(store: FeatureStore, unlabelled: tuple[FeatureStore, ...]) -> "AnyStore":
-    """The labelled images and the others after them, of which the backbone saw no caption."""
-    from naic.data.joined import JoinedStore
-    from naic.data.unseen import check_unseen
+def _find_targets(
+    settings: Settings,
+    store: FeatureStore,
+    pseudo: "Sequence[PseudoStore]",
+    vocabulary: Vocabulary,
+    length: int,
+) -> "tuple[AnyStore, Targets]":
+    """What is learnt, as rows of all images: what people said, or what a teacher says."""
+    if not pseudo:
+        return store, Targets.build(store, settings.data.train, vocabulary, length)
+    from naic.backbones.load import is_tuned
+    from naic.data.joined import JoinedStore, check_unseen
+    from naic.data.pseudo import look_up
 
-    joined = JoinedStore([store, *unlabelled])
-    for own in unlabelled:
-        check_unseen(own, (store,), tuned=is_tuned(own))
-    return joined
-
-
-def _own_backbone(begun: LoadedModel) -> str:
-    """The backbone that is part of the start model; empty: none."""
-    return begun.spec.backbone(begun.settings.model)
-
-
-def is_tuned(store: FeatureStore) -> bool:
-    """Whether a store's features come from a backbone with other weights than were published.
-
-    Known of those alone whose published weights are here; of the others only a list tells.
-    """
-    from naic.backbones.load import BACKBONES, COLOURS
-
-    name = str(store.index["backbone"]).removesuffix(COLOURS)
-    if name not in BACKBONES or BACKBONES[name].trainable is None:
-        return False
-    try:
-        return str(store.index.get("weights")) != BACKBONES[name].load(name, None).digest
-    except MissingExtraError:
-        return False
+    further = [FeatureStore(folder) for folder in settings.data.unlabelled]
+    images = JoinedStore([store, *further]) if further else store
+    for own in further:
+        check_unseen(own, (store,), tuned=is_tuned(own.index))
+    taught = look_up(pseudo, images, settings.data.validation)
+    return images, Targets.build_pseudo(taught, vocabulary, length)
 
 
 def _seen(settings: Settings, store: FeatureStore, begun: LoadedModel | None) -> "SeenImages":
     """The images whose captions this run's backbone learns from, the start model's among them."""
-    from naic.data.unseen import SeenImages, read_seen
+    from naic.data.joined import SeenImages, read_seen
 
     labelled = (r for r in store.records if r.split in settings.data.train and r.captions)
     ids = frozenset(record.id for record in labelled)
@@ -193,26 +180,9 @@ def _seen(settings: Settings, store: FeatureStore, begun: LoadedModel | None) ->
     return SeenImages(ids | before.ids, before.whole)
 
 
-def _check_start(settings: Settings, begun: LoadedModel, store: FeatureStore, wanted: str) -> None:
-    """Refuse a start model that learnt from features of another kind."""
-    own, seeing = begun.settings, _own_backbone(begun)
-    if seeing or wanted:
-        from naic.backbones.inside import backbone_digest, backbone_tensors
-        from naic.backbones.load import backbone_spec, trainable_backbone
-    reads = trainable_backbone(seeing).dim if seeing else own.features
-    given = trainable_backbone(wanted).dim if wanted else store.dim
-    if reads != given:
-        why = f"it takes features of size {reads}, the store has {given}"
-        raise ConfigError("start", why, "Prepare the features with the start model's backbone.")
-    if stage_of(settings).reward is None or (wanted and wanted == seeing):
-        return
-    backbone = backbone_digest(backbone_tensors(begun.model.state_dict())) if seeing else own.digest
-    here = store.index.get("weights", "")
-    if wanted:
-        here = backbone_spec(wanted).load(wanted, None).digest
-    if backbone and here and backbone != here:
-        why = "what it would see comes from a backbone with other weights than its own features"
-        raise ConfigError("start", why, "Prepare the features with the start model's backbone.")
+def _own_backbone(begun: LoadedModel) -> str:
+    """The backbone that is part of the start model; empty: none."""
+    return begun.spec.backbone(begun.settings.model)
 
 
 def _check_pixels(store: FeatureStore, wanted: str) -> None:
@@ -232,11 +202,33 @@ def _sizes(begun: LoadedModel, store: FeatureStore) -> dict[str, Any]:
     return sizes
 
 
+def _check_start(settings: Settings, begun: LoadedModel, store: FeatureStore, wanted: str) -> None:
+    """Refuse a start model that learnt from features of another kind."""
+    own = begun.settings
+    seeing = _own_backbone(begun)
+    if seeing or wanted:
+        from naic.backbones.inside import backbone_digest, backbone_tensors
+        from naic.backbones.load import backbone_spec, trainable_backbone
+    reads = trainable_backbone(seeing).dim if seeing else own.features
+    given = trainable_backbone(wanted).dim if wanted else store.dim
+    if reads != given:
+        why = f"it takes features of size {reads}, the store has {given}"
+        raise ConfigError("start", why, "Prepare the features with the start model's backbone.")
+    if stage_of(settings).reward is None or (wanted and wanted == seeing):
+        return
+    backbone = backbone_digest(backbone_tensors(begun.model.state_dict())) if seeing else own.digest
+    here = store.index.get("weights", "")
+    if wanted:
+        here = backbone_spec(wanted).load(wanted, None).digest
+    if backbone and here and backbone != here:
+        why = "what it would see comes from a backbone with other weights than its own features"
+        raise ConfigError("start", why, "Prepare the features with the start model's backbone.")
+
+
 def _first_weights(begun: LoadedModel | None, wanted: str) -> dict[str, Tensor]:
     """The start model's; a backbone that it does not have, or another one, is the package's."""
     weights = {} if begun is None else begun.model.state_dict()
-    own = "" if begun is None else _own_backbone(begun)
-    if wanted == own:
+    if wanted == ("" if begun is None else _own_backbone(begun)):
         return weights
     from naic.backbones.inside import without_backbone
     from naic.backbones.load import pretrained_backbone
@@ -244,7 +236,7 @@ def _first_weights(begun: LoadedModel | None, wanted: str) -> dict[str, Tensor]:
     return without_backbone(weights) | (pretrained_backbone(wanted) if wanted else {})
 
 
-def _teacher_words(settings: Settings, pseudo: Sequence["PseudoStore"]) -> Vocabulary | None:
+def _teacher_words(settings: Settings, pseudo: "Sequence[PseudoStore]") -> Vocabulary | None:
     """The vocabulary of the teacher whose captions are learnt; there can be but one."""
     if settings.data.vocabulary is not None or not pseudo:
         return None

@@ -1,24 +1,18 @@
-"""The numbers of a run: for machines `metrics.jsonl` and TensorBoard, for people a live panel.
+"""What a run tells: people on a screen, machines in `metrics.jsonl` and TensorBoard.
 
 What is logged before a checkpoint belongs to it: a resumed run drops the lines after its step and
 writes them again. But for the times, the file of a run that was killed and resumed is that of the
-unbroken run. Where there is no terminal, people see a line now and then instead of the panel.
+unbroken run.
 """
 
 import json
 import math
 import os
-from collections.abc import Mapping
-from pathlib import Path
-from typing import TYPE_CHECKING, Self
-
-from naic.files import remove_temporaries, write_atomically, writing
-
-if TYPE_CHECKING:  # it takes a second to import, and is an extra
-    from torch.utils.tensorboard import SummaryWriter
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -26,9 +20,20 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from naic.files import remove_temporaries, write_atomically, writing
+
+if TYPE_CHECKING:  # it takes a second to import, and is an extra
+    from torch.utils.tensorboard import SummaryWriter
+
 METRICS, TENSORBOARD = "metrics.jsonl", "tensorboard"
 TIMES = ("seconds", "images_per_second", "seconds_left")  # what differs from run to run
 Metrics = dict[str, float | str]
+SECONDS_BETWEEN_LINES = 10.0
+EXAMPLES_SHOWN = 4
+# The order people look for them in; whatever else is logged follows.
+FIRST = ("loss", "reward", "cider", "images_per_second")
+UNSEEN = re.compile(r"epoch|advantage_\d+")  # in the heading already; sixteen lines of a log
+NAMES = {"cider": "validation CIDEr", "images_per_second": "images/s"}
 
 
 class RunLog:
@@ -112,14 +117,6 @@ def read_metrics(run: Path) -> list[Metrics]:
 def _plain(value: float | str) -> float | str:
     """NaN and infinity are no JSON, and other programs would stumble over them."""
     return value if isinstance(value, str) or math.isfinite(value) else str(value)
-
-
-SECONDS_BETWEEN_LINES = 10.0
-EXAMPLES_SHOWN = 4
-# The order people look for them in; whatever else is logged follows.
-FIRST = ("loss", "reward", "cider", "images_per_second")
-UNSEEN = re.compile(r"epoch|advantage_\d+")  # in the heading already; sixteen lines of a log
-NAMES = {"cider": "validation CIDEr", "images_per_second": "images/s"}
 
 
 class Display:

@@ -1,4 +1,4 @@
-"""The training loop, which knows neither its stage nor its captioner; and what a run would do."""
+"""The training loop. It knows neither which stage it runs, nor which captioner."""
 
 import time
 from contextlib import nullcontext
@@ -33,12 +33,7 @@ from naic.train.validate import Guard
 EXAMPLES = 3
 
 
-def train(
-    settings: Settings,
-    *,
-    resume: bool = False,
-    command: str = "",
-) -> dict[str, Any]:
+def train(settings: Settings, *, resume: bool = False, command: str = "") -> dict[str, Any]:
     """Run a stage to its end, or on from its last checkpoint; gives what report.json holds.
 
     Of a run that is finished, the report is all there is to give. All processes call it; process 0
@@ -53,6 +48,35 @@ def train(
             with set_up(accelerator, inputs) as training:
                 report = _run(Run(training, command))
         return report
+
+
+def dry_run(settings: Settings, nproc: int, *, resume: bool) -> list[tuple[str, str]]:
+    """What a run would do, found out without writing anything: names, and what to say of them."""
+    run = settings.run
+    device = choose_device(settings.engine.device).type
+    check_cards(device, nproc)
+    check_processes(settings, device, nproc)
+    found = find_inputs(settings)
+    weights = sum(p.numel() for p in found.model.parameters())
+    check_folder(found, resume=resume)
+    last = checkpoint.latest(settings.out)
+    processes = "1 process" if nproc == 1 else f"{nproc} processes"
+    epochs = "1 epoch" if run.epochs == 1 else f"{run.epochs:g} epochs"
+    learnt = f"{len(found.targets):,} images, {found.targets.captions:,} captions"
+    lines = [
+        ("stage", f"{settings.stage} of a {settings.captioner} captioner"),
+        ("features", found.store.describe()),
+        ("learns from", learnt),
+        *(("pseudo", f"{store.folder}: {store.describe()}") for store in found.pseudo),
+        ("validates", f"{len(found.validation):,} images"),
+        ("vocabulary", f"{len(found.vocabulary):,} words"),
+        ("model", f"{weights:,} parameters"),
+        ("steps", f"{found.steps:,} of {run.batch} images on {processes}, {epochs}"),
+        ("folder", f"{settings.out}" + (f", on from {last.name}" if last else "")),
+    ]
+    if found.start:
+        lines.insert(1, ("start", found.start))
+    return lines
 
 
 def _run(run: "Run") -> dict[str, Any]:
@@ -203,32 +227,3 @@ class Window:
     def restart(self) -> None:
         """Time that was no step's is not counted."""
         self._began = time.monotonic()
-
-
-def dry_run(settings: Settings, nproc: int, *, resume: bool) -> list[tuple[str, str]]:
-    """Lines for people: a name, and what there is to say of it."""
-    run = settings.run
-    device = choose_device(settings.engine.device).type
-    check_cards(device, nproc)
-    check_processes(settings, device, nproc)
-    found = find_inputs(settings)
-    weights = sum(p.numel() for p in found.model.parameters())
-    check_folder(found, resume=resume)
-    last = checkpoint.latest(settings.out)
-    processes = "1 process" if nproc == 1 else f"{nproc} processes"
-    epochs = "1 epoch" if run.epochs == 1 else f"{run.epochs:g} epochs"
-    learnt = f"{len(found.targets):,} images, {found.targets.captions:,} captions"
-    lines = [
-        ("stage", f"{settings.stage} of a {settings.captioner} captioner"),
-        ("features", found.store.describe()),
-        ("learns from", learnt),
-        *(("pseudo", f"{store.folder}: {store.describe()}") for store in found.pseudo),
-        ("validates", f"{len(found.validation):,} images"),
-        ("vocabulary", f"{len(found.vocabulary):,} words"),
-        ("model", f"{weights:,} parameters"),
-        ("steps", f"{found.steps:,} of {run.batch} images on {processes}, {epochs}"),
-        ("folder", f"{settings.out}" + (f", on from {last.name}" if last else "")),
-    ]
-    if found.start:
-        lines.insert(1, ("start", found.start))
-    return lines

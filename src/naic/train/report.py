@@ -57,11 +57,6 @@ class Reporter:
         """Put the weights as they are into the run's `best` folder, with a card."""
         inputs = self._training.inputs
         card = self._card(self._scores(found, self.settings.validation.beam))
-        more = {}
-        if inputs.seen is not None:
-            from naic.data.unseen import SEEN
-
-            more = {SEEN: inputs.seen.as_json()}
         checkpoint.keep_best(
             self.settings.out,
             self._training.engine.plain.state_dict(),
@@ -69,7 +64,7 @@ class Reporter:
             inputs.vocabulary,
             card,
             step,
-            more,
+            inputs.more_files,
         )
 
     def examples(self, found: Validation, count: int) -> list[str]:

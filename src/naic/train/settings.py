@@ -6,35 +6,21 @@ from typing import Any, Literal
 
 from naic.learn.schedules import Schedule
 
-LIMITS: dict[str, tuple[float, float]] = {  # a number is from, to: both allowed
-    "data.captions": (1, 1000),
-    "data.more_than": (0, 10**9),
-    "seed": (0, 2**63 - 1),
-    "optimiser.beta1": (0, 0.9999999),
-    "optimiser.beta2": (0, 0.9999999),
-    "optimiser.epsilon": (1e-20, 1),
-    "optimiser.weight_decay": (0, 10),
-    "optimiser.clip": (0, 1e9),
-    "optimiser.average": (0, 0.9999999),
-    "run.epochs": (1e-6, 1e6),
-    "run.batch": (1, 10**6),
-    "run.accumulate": (1, 10**6),
-    "run.log_every": (1, 10**9),
-    "run.validate_every": (1e-6, 1e6),
-    "run.save_every": (1e-6, 1e6),
-    "validation.beam": (1, 100),
-    "validation.batch": (1, 10**6),
-    "validation.limit": (0, 10**9),
-    "guard.fraction": (0, 1),
-    "guard.from_epoch": (0, 1e6),
-    "xe.smoothing": (0, 0.9),
-    "scst.samples": (1, 1000),
-    "scst.bleu4": (0, 1e6),
-    "cmal.topk": (1, 16_383),
-    "cmal.samples": (1, 1000),
-    "cmal.entropy": (0, 1e6),
-    "cmal.xe": (0, 1e6),
-    "cmal.bleu4": (0, 1e6),
+LIMITS: dict[tuple[float, float], tuple[str, ...]] = {  # from, to (both allowed): which numbers
+    (0, 0.9999999): ("optimiser.beta1", "optimiser.beta2", "optimiser.average"),
+    (0, 0.9): ("xe.smoothing",),
+    (0, 1): ("guard.fraction",),
+    (0, 10): ("optimiser.weight_decay",),
+    (0, 1e6): ("guard.from_epoch", "scst.bleu4", "cmal.entropy", "cmal.xe", "cmal.bleu4"),
+    (0, 1e9): ("data.more_than", "optimiser.clip", "validation.limit"),
+    (0, 2**63 - 1): ("seed",),
+    (1e-20, 1): ("optimiser.epsilon",),
+    (1e-6, 1e6): ("run.epochs", "run.validate_every", "run.save_every"),
+    (1, 100): ("validation.beam",),
+    (1, 1000): ("data.captions", "scst.samples", "cmal.samples"),
+    (1, 16_383): ("cmal.topk",),
+    (1, 10**6): ("run.batch", "run.accumulate", "validation.batch"),
+    (1, 10**9): ("run.log_every",),
 }
 STAGE_NAMES = ("teacher_xe", "scst", "student_xe", "cmal")  # for help, which needs no torch
 Baseline = Literal["none", "ma", "sc", "loo", "cf"]  # of cmal
@@ -218,7 +204,8 @@ class Settings:
     """All of a run.
 
     Attributes:
-        stage: What is trained, and how.
+        stage: How it is trained: teacher_xe and then scst for the teacher, student_xe and then cmal
+            for the student.
         out: The run's folder.
         captioner: The kind of model: causal is the teacher, parallel the student.
         start: A model folder whose weights to begin with; its sizes hold where [model] has none.

@@ -62,7 +62,7 @@ def make_tools(
 
 
 @dataclass(frozen=True)
-class Stage:
+class StageSpec:
     """One way to train: what a step does, and all that the rest of training knows of it.
 
     Attributes:
@@ -91,7 +91,7 @@ class Stage:
     equip: Callable[[Tools, Vocabulary], Tools] = lambda tools, _vocabulary: tools
 
 
-def stage_of(settings: Settings) -> Stage:
+def stage_of(settings: Settings) -> StageSpec:
     """The stage that these settings name."""
     if settings.stage not in STAGES:
         hint = f"One of: {', '.join(STAGES)}."
@@ -252,9 +252,9 @@ def _check_cmal(settings: Settings, words: int) -> None:
 
 
 _SLOWER = "Lower schedule.learning_rate, or warm up longer (schedule.warmup_steps)."
-STAGES: dict[str, Stage] = {  # a new one is a line here, and a table in `settings.py`
-    "teacher_xe": Stage(teacher_xe, "xe", reads_words=True, advice=_SLOWER),
-    "scst": Stage(
+STAGES: dict[str, StageSpec] = {  # a new one is a line here, and a table in `settings.py`
+    "teacher_xe": StageSpec(teacher_xe, "xe", reads_words=True, advice=_SLOWER),
+    "scst": StageSpec(
         scst,
         "scst",
         reads_words=True,
@@ -265,14 +265,14 @@ STAGES: dict[str, Stage] = {  # a new one is a line here, and a table in `settin
         dropout=lambda settings: settings.scst.dropout,
         check=_check_scst,
     ),
-    "student_xe": Stage(
+    "student_xe": StageSpec(
         student_xe,
         "xe",
         reads_words=False,
         advice=_SLOWER,
         fill=lambda settings: settings.xe.fill,
     ),
-    "cmal": Stage(
+    "cmal": StageSpec(
         cmal,
         "cmal",
         reads_words=False,

@@ -1,4 +1,7 @@
-"""Captions of held-out images, scored as a publication would score them; and whether to go on."""
+"""How a run goes: captions of held-out images, scored as a publication would score them.
+
+And the guard, which stops a run that has gone wrong while the best weights are still there.
+"""
 
 import json
 import math
@@ -12,15 +15,17 @@ from torch import Tensor, nn
 
 from naic.data.batches import count_regions, read_ahead, read_features
 from naic.data.features import FeatureStore
-from naic.data.shapes import check
 from naic.decode.decoding import Decoding
 from naic.errors import DataError, TrainingError
 from naic.metrics.cider import cider
-from naic.metrics.habits import habits
+from naic.metrics.score import habits
 from naic.models.contract import CaptionerSpec
 from naic.text import Vocabulary, tokenise
 from naic.train.settings import Settings
 from naic.train.stages import stage_of
+
+# One bad validation is not a collapse: early validations of healthy runs go up and down.
+IN_A_ROW = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,18 +108,26 @@ class Validator:
         captions = self._gather(own)
         sentences = [" ".join(tokenise(caption)) for caption in captions]
         manner = habits(sentences)
-        true = [
-            check(caption, record.facts).ok
-            for caption, record in zip(captions, self._records, strict=True)
-            if record.facts is not None
-        ]
         return Validation(
             cider=cider(sentences, self._references).value,
             captions={r.id: text for r, text in zip(self._records, captions, strict=True)},
             repeats=manner.repeats,
             bad_endings=manner.bad_endings,
-            facts=sum(true) / len(true) if true else None,
+            facts=self._share_true(captions),
         )
+
+    def _share_true(self, captions: list[str]) -> float | None:
+        """Of captions whose truth is known, the share that is wholly true."""
+        known = [
+            (caption, record.facts)
+            for caption, record in zip(captions, self._records, strict=True)
+            if record.facts is not None
+        ]
+        if not known:
+            return None
+        from naic.data.shapes.truth import check
+
+        return sum(check(caption, facts).ok for caption, facts in known) / len(known)
 
     @torch.no_grad()
     def _caption(self, model: nn.Module, spec: CaptionerSpec, decoding: Decoding) -> list[str]:
@@ -159,10 +172,6 @@ class Validator:
         for rank, part in enumerate(parts):
             captions[rank :: self._world] = part
         return captions
-
-
-# One bad look is not a collapse: early validations of healthy runs go up and down.
-IN_A_ROW = 2
 
 
 @dataclass

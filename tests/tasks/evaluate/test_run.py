@@ -9,10 +9,9 @@ import pytest
 
 from naic.data.readers.captions import read_captions
 from naic.data.records import Problems
-from naic.data.shapes.dataset import records as make_shapes
+from naic.data.shapes import dataset
 from naic.errors import ConfigError, DataError, MetricError, MissingExtraError
-from naic.metrics.bleu import bleu
-from naic.metrics.cider import DocumentFrequencies, cider
+from naic.metrics.cider import DocumentFrequencies, bleu, cider
 from naic.metrics.score import FEWEST_IMAGES, Score, mean_score
 from naic.progress import Callbacks
 from naic.tasks.evaluate.options import EvaluateOptions
@@ -38,7 +37,7 @@ def programs(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_scores_are_those_of_the_metrics(options: EvaluateOptions) -> None:
     found = evaluate(options)
-    records = list(make_shapes(SCENES, 0))
+    records = list(dataset.records(SCENES, 0))
     references = tokenised([record.captions for record in records])
     hypotheses = [own[0] for own in tokenised([[c] for c in next_captions().values()])]
     assert list(found.system.scores) == ["Bleu_1", "Bleu_2", "Bleu_3", "Bleu_4", "ROUGE_L", "CIDEr"]
@@ -64,9 +63,9 @@ def test_order_of_the_results_does_not_matter(options: EvaluateOptions, tmp_path
 
 def test_frequencies_from_elsewhere(options: EvaluateOptions) -> None:
     found = evaluate(replace(options, df="200", df_split=("train",)))
-    training = [r.captions for r in make_shapes(200, 0) if r.split == "train"]
+    training = [r.captions for r in dataset.records(200, 0) if r.split == "train"]
     hypotheses = [own[0] for own in tokenised([[c] for c in next_captions().values()])]
-    references = tokenised([record.captions for record in make_shapes(SCENES, 0)])
+    references = tokenised([record.captions for record in dataset.records(SCENES, 0)])
     frequencies = DocumentFrequencies.count(tokenised(training))
     assert found.system.scores["CIDEr"].value == cider(hypotheses, references, frequencies).value
     assert str(found.signature["df"]).endswith(f", {len(training)} images")

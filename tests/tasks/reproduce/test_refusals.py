@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from naic.data.features import FeatureStore
-from naic.data.unseen import SEEN, SeenImages
+from naic.data.joined import SEEN, SeenImages
 from naic.errors import ConfigError, NaicError, StoreError
 from naic.tasks.options import PrepareOptions
 from naic.tasks.prepare import prepare

@@ -1,7 +1,13 @@
-"""Readers of datasets: six formats in, one kind of record out, nothing lost in silence."""
+"""Readers of datasets: six formats in, one kind of record out, nothing lost in silence.
+
+A file is read whole: unpacked, decoded, parsed, and every failure named with its place.
+"""
 
 import contextlib
 import gc
+import gzip
+import lzma
+import zlib
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -9,9 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from naic.data.features import refuse_unknown
-from naic.data.records import READER_NAMES, Checker, Entry, Problems, Record
+from naic.data.records import READER_NAMES, Checker, Entry, Problems, Record, kind
 from naic.errors import ConfigError, DataError
-from naic.files import printable, what_is
+from naic.files import parse_json, printable, what_is
 
 if TYPE_CHECKING:
     from naic.data.sources import ImageFinder
@@ -186,12 +192,12 @@ def _open(
 
 def _read_shapes(source: str, seed: int) -> Iterator[Entry]:
     """Entries of `source` scenes; the same number and seed give the same scenes."""
-    from naic.data.shapes.dataset import records
+    from naic.data.shapes import dataset
 
     if not (source.isascii() and source.isdigit() and len(source) < 10 and int(source) > 0):
         why = "it is not a number of scenes"
         raise DataError(printable(source), why, "Shapes are asked for by a number, such as 2000.")
-    for number, record in enumerate(records(int(source), seed), 1):
+    for number, record in enumerate(dataset.records(int(source), seed), 1):
         where = f"scene {number}"
         yield Entry(
             where=where,
@@ -201,3 +207,84 @@ def _read_shapes(source: str, seed: int) -> Iterator[Entry]:
             image=record.image,
             facts=record.facts,
         )
+
+
+XZ, GZIP = b"\xfd7zXZ\x00", b"\x1f\x8b"
+_UTF16 = (b"\xff\xfe", b"\xfe\xff")
+_STREAMS = (Path("/dev/stdin"), Path("/dev/fd"))  # what a shell hands us: somebody writes to it
+
+
+def read_bytes(path: Path) -> bytes:
+    """The bytes of a file, unpacked if they are xz or gzip whatever the file is called."""
+    name = printable(str(path))
+    if what_is(path) == "special" and not {path, path.parent} & set(_STREAMS):
+        # Reading a pipe without a writer, or a device, may never end.
+        raise DataError(name, "it is not a regular file", "Copy it to one.")
+    try:
+        data = path.read_bytes()
+        if data.startswith(XZ):
+            data = lzma.decompress(data)
+        elif data.startswith(GZIP):
+            data = gzip.decompress(data)
+    except FileNotFoundError:
+        raise DataError(name, "there is no such file", "Check the path.") from None
+    except IsADirectoryError:
+        raise DataError(name, "it is a folder", "Give the path of a file in it.") from None
+    except (lzma.LZMAError, EOFError, zlib.error, gzip.BadGzipFile) as error:
+        why = f"it is a damaged or cut archive ({error})"
+        raise DataError(name, why, "Download or copy it again.") from error
+    except (OSError, ValueError) as error:
+        raise DataError(name, f"it cannot be read ({error})", "Check its permissions.") from error
+    if data.startswith(_UTF16):
+        raise DataError(name, "it is UTF-16 text", "Save it as UTF-8.")
+    return data
+
+
+def read_text(path: Path) -> str:
+    """The text of a file; bytes that are not UTF-8 become lone surrogates (see `is_text`)."""
+    return read_bytes(path).removeprefix(b"\xef\xbb\xbf").decode("utf-8", "surrogateescape")
+
+
+def read_json(path: Path, unused: tuple[str, str] | None = None) -> object:
+    """What a JSON file holds; strict about UTF-8, since no row can be named.
+
+    For `unused` see `parse_json`.
+    """
+    return decode_json(read_bytes(path), printable(str(path)), unused)
+
+
+def decode_json(data: bytes, name: str, unused: tuple[str, str] | None = None) -> object:
+    """What the bytes of a JSON file hold; `name` is what to call it in a message."""
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        why = f"byte {error.start + 1}, on line {line}, is not UTF-8"
+        raise DataError(name, why, "Save the file as UTF-8.") from None
+    del data
+    if not text.strip():
+        raise DataError(name, "the file is empty", "Get it again.")
+    return parse_json(text, name, unused)
+
+
+def read_json_object(path: Path, unused: tuple[str, str] | None = None) -> dict[str, object]:
+    """The object that the JSON file of a dataset holds; for `unused` see `parse_json`."""
+    value = read_json(path, unused)
+    if not isinstance(value, dict):
+        name = printable(str(path))
+        why = f"it holds {kind(value)} where an object with the key 'images' is expected"
+        raise DataError(name, why, "Check that the file and its reader belong together.")
+    return value
+
+
+def list_under(value: dict[str, object], key: str, path: Path) -> list[object]:
+    """The list under `key` of the object that `path` holds."""
+    name = printable(str(path))
+    hint = "Check that the file and its reader belong together."
+    if key not in value:
+        found = ", ".join(repr(printable(k)) for k in list(value)[:8]) or "none"
+        raise DataError(name, f"there is no key {key!r} (keys found: {found})", hint)
+    rows = value[key]
+    if not isinstance(rows, list):
+        raise DataError(name, f"{key!r} holds {kind(rows)} where a list is expected", hint)
+    return rows

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from naic.data.features import FeatureStore, refuse_unknown
-from naic.data.readers import read
-from naic.data.readers.files import GZIP, XZ
+from naic.data.readers import GZIP, XZ, read
 from naic.data.records import CaptionReader, Problems
 from naic.errors import DataError
 from naic.files import printable, what_is

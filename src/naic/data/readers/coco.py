@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from naic.data.readers.files import list_under, read_json_object
+from naic.data.readers import list_under, read_json_object
 from naic.data.readers.karpathy import image_names
 from naic.data.records import Entry, Problems, kind
 from naic.files import printable

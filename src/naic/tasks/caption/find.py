@@ -8,8 +8,7 @@ from typing import NamedTuple
 
 from naic.errors import ConfigError, Problem
 from naic.files import printable, walk, what_is
-from naic.images import IMAGE_SUFFIXES, UNSUPPORTED_SUFFIXES
-from naic.images.formats import without_suffix
+from naic.images.formats import IMAGE_SUFFIXES, UNSUPPORTED_SUFFIXES, without_suffix
 from naic.tasks.caption.options import STDIN
 
 _IMAGES = IMAGE_SUFFIXES | UNSUPPORTED_SUFFIXES  # the latter fail by name when opened

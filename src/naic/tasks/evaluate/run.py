@@ -8,11 +8,8 @@ from naic.data.readers.captions import Captions, ImageCaptions, read_captions
 from naic.data.records import CaptionReader, Problems
 from naic.errors import ConfigError, MissingExtraError, NaicError, Problem
 from naic.files import printable
-from naic.metrics.bleu import bleu
-from naic.metrics.cider import DocumentFrequencies, cider
-from naic.metrics.habits import Habits, habits
-from naic.metrics.rouge import rouge_l
-from naic.metrics.score import FEWEST_IMAGES, Score, differences, interval, resample
+from naic.metrics.cider import DocumentFrequencies, bleu, cider, rouge_l
+from naic.metrics.score import FEWEST_IMAGES, Habits, Score, differences, habits, interval, resample
 from naic.progress import SILENT, Callbacks
 from naic.tasks.evaluate.options import JAVA, NAMES, EvaluateOptions, Metric
 from naic.tasks.evaluate.report import Corpus, digest, sign

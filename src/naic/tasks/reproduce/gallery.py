@@ -15,7 +15,8 @@ from io import BytesIO
 from pathlib import Path
 
 from naic.data.features import StoredRecord
-from naic.data.shapes import draw, make_scene
+from naic.data.shapes.dataset import draw
+from naic.data.shapes.scenes import make_scene
 from naic.files import remove_temporaries, write_atomically
 from naic.images.formats import plain_id
 from naic.tasks.reproduce.tables import TableRow

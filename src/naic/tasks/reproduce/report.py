@@ -14,8 +14,8 @@ from naic.tasks.charts import Bar, Dot, Line, bars, lines, scatter
 from naic.tasks.options import WORDS
 from naic.tasks.reproduce import gallery, tables
 from naic.tasks.reproduce.gallery import write_server_files
-from naic.tasks.reproduce.options import TABLES, ReproduceOptions
 from naic.tasks.reproduce.plan import PlannedRow
+from naic.tasks.reproduce.run_file import TABLES, ReproduceOptions
 from naic.tasks.reproduce.scoring import ReturnedScorer, Scorer, measure_latency, places
 from naic.tasks.reproduce.stage_runner import StageRunner
 

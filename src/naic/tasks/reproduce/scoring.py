@@ -36,8 +36,7 @@ from naic.tasks.reproduce.judging import (
     can_add,
     read_kept,
 )
-from naic.tasks.reproduce.options import ReproduceOptions
-from naic.tasks.reproduce.run_file import digest
+from naic.tasks.reproduce.run_file import ReproduceOptions, digest
 from naic.tasks.reproduce.stage_runner import StageRunner
 
 if TYPE_CHECKING:  # torch takes a second to import: not before there is work for it
