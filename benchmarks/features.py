@@ -23,7 +23,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from naic.backbones import Backbone, load_backbone
+from naic.backbones.load import Backbone, load_backbone
 from naic.data.decoding import ImageDecoder
 from naic.data.readers import read
 from naic.data.records import Problems

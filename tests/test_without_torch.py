@@ -8,7 +8,7 @@ AROUND = (
     "naic.images.sources",
     "naic.text",
     "naic.decode.decoding",
-    "naic.decode.repeats",
+    "naic.decode.decoding",
     "naic.runtime.sentences",
     "naic.metrics.score",
 )

@@ -11,10 +11,9 @@ from naic.backbones.patches import PATCH, Patches
 from naic.backbones.weights import load_efficientnet
 from naic.decode.decoding import Decoding
 from naic.errors import BackboneError, CheckpointError, ConfigError
-from naic.models.captioners import CAPTIONERS
+from naic.models.captioners import CAPTIONERS, take_weights
 from naic.models.config import TransformerConfig
 from naic.models.folder import ModelSettings, load_model, write_model
-from naic.models.initialise import take_weights
 from naic.models.packing import PackRule, pack
 from naic.models.transformer import TransformerCaptioner
 from naic.text import Vocabulary

@@ -9,9 +9,8 @@ from torch.testing import assert_close
 
 from naic.models.config import TransformerConfig
 from naic.models.decoder import Decoder
-from naic.models.encoder import EncoderLayer
 from naic.models.layers import WordScores
-from naic.models.transformer import CAUSAL, PARALLEL, TransformerCaptioner
+from naic.models.transformer import CAUSAL, PARALLEL, EncoderLayer, TransformerCaptioner
 from naic.runtime.fuse import (
     FEW,
     AlignedScores,

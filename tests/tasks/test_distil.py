@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from naic.data.features import FeatureStore
-from naic.decode.beam import beam_search
+from naic.decode.stepwise import beam_search
 from naic.errors import ConfigError, StoreError
 from naic.files import TEMPORARY_SUFFIX
 from naic.models.folder import load_model

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from naic.backbones import load_backbone
+from naic.backbones.load import load_backbone
 from naic.cli.main import main
 from naic.data.features import FeatureStore
 from naic.errors import ConfigError, StoreError, WriteError

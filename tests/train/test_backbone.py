@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from naic.backbones import load_backbone
-from naic.backbones.load import is_tuned, pretrained_backbone
+from naic.backbones.load import is_tuned, load_backbone, pretrained_backbone
 from naic.backbones.patches import Patches
 from naic.config import structure
 from naic.data.features import FeatureStore

@@ -12,7 +12,7 @@ from safetensors.torch import load_file
 
 from naic.data.features import FeatureStore
 from naic.errors import CheckpointError
-from naic.learn.baselines import DECAY
+from naic.learn.losses import DECAY
 from naic.train import checkpoint, stages
 from naic.train.engine import TrainingEngine
 from naic.train.logs import read_metrics

@@ -8,11 +8,12 @@ import torch
 from torch import Tensor
 from torch.testing import assert_close
 
-from naic.decode.policy import NEVER, log_policy, spoken
+from naic.decode.policy import log_policy, spoken
 from naic.decode.stepwise import greedy
 from naic.learn.cider.rewards import Rewards
 from naic.models.transformer import TransformerCaptioner
 from naic.text import PAD, PERIOD
+from naic.text.vocabulary import NEVER
 from naic.train import stages
 from naic.train.batches import Batch
 from naic.train.settings import STAGE_NAMES

@@ -4,8 +4,6 @@ A new backbone is a module beside this one, and one line in `BACKBONES`. The mod
 the backbone is asked for.
 """
 
-import ctypes
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,12 +13,12 @@ import torch
 from torch import Tensor, nn
 
 from naic.backbones.inside import PREFIX
+from naic.device import choose_device, keep_freed_memory
 from naic.errors import BackboneError, ConfigError, MissingExtraError
 
 DEFAULT_PIXELS = 256  # gives the EfficientNets their 8x8 grid
 COLOURS = "+colours"  # after a name: each cell's features end in its colours
 TIMM = "timm:"  # before a name: a model of that collection
-_TRIM_THRESHOLD, _MMAP_MAX, _LARGEST_INT = -1, -4, 2**31 - 1  # of glibc's malloc.h
 
 
 class Trained(NamedTuple):
@@ -221,25 +219,6 @@ def is_tuned(index: Mapping[str, Any]) -> bool:
         return False
 
 
-def choose_device(device: str) -> torch.device:
-    """The device asked for, or a clear word that it is not there."""
-    if device == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        chosen = torch.device(device)
-    except RuntimeError:
-        raise ConfigError(
-            "--device", f"{device!r} is no device", "Try auto, cpu or cuda."
-        ) from None
-    if chosen.type not in ("cpu", "cuda"):
-        raise ConfigError("--device", f"{device} is not supported", "Use auto, cpu or cuda.")
-    if chosen.type == "cuda" and (chosen.index or 0) >= torch.cuda.device_count():
-        raise ConfigError(
-            "--device", f"{device} is not there", "Use --device cpu, or check the driver."
-        )
-    return chosen
-
-
 def _measure(name: str, module: nn.Module, pixels: int, device: torch.device) -> tuple[int, int]:
     """Regions and feature size, by trying: some networks accept one image size only."""
     blank = torch.zeros(1, pixels, pixels, 3, dtype=torch.uint8, device=device)
@@ -251,21 +230,3 @@ def _measure(name: str, module: nn.Module, pixels: int, device: torch.device) ->
             name, f"does not work at {pixels} pixels ({error})", "Try another --pixels."
         ) from error
     return regions, dim
-
-
-def keep_freed_memory() -> None:
-    """Let large blocks be reused instead of being returned to the system after each layer.
-
-    glibc hands a block of more than 32 MB back at once, and the next layer's block comes as fresh
-    pages that the kernel has to clear: half the time of a forward pass went there. The process
-    then holds its largest working set for good, which for a batch of 16 is some 600 MB.
-    Elsewhere than on Linux with glibc this does nothing.
-    """
-    if sys.platform != "linux":
-        return
-    try:
-        library = ctypes.CDLL("libc.so.6")
-        library.mallopt(_MMAP_MAX, 0)
-        library.mallopt(_TRIM_THRESHOLD, _LARGEST_INT)
-    except (OSError, AttributeError):  # another C library
-        return

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from naic.cli.main import parse
-from naic.tasks.export import GRAPH, Report, export_model
+from naic.tasks.export import GRAPH, ExportReport, export_model
 from naic.tasks.options import ExportOptions
 
 HELP = """Turn a model into one ONNX graph, for programs without PyTorch.
@@ -25,7 +25,7 @@ def run(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _print_report(report: Report) -> None:
+def _print_report(report: ExportReport) -> None:
     side = report.pixels
     print(f"images:   {side} x {side} pixels")
     print(f"words:    {report.agents} agents, {report.words:,} words")

@@ -5,9 +5,10 @@ with the very batch it would have had, with no loader whose state must be saved.
 """
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from naic.data.pseudo import Taught
 
 Ints = npt.NDArray[np.int64]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -188,3 +190,13 @@ def count_regions(store: "AnyStore", rows: Sequence[int] | Ints) -> Ints:
         why = f"the image {store.records[row].id!r} has no regions"
         raise StoreError(str(home.folder), why, "Prepare the features again without it.")
     return counts
+
+
+def read_ahead(read: Callable[[Sequence[int]], T], batches: Sequence[Sequence[int]]) -> Iterator[T]:
+    """What `read` gives for each batch of rows, the next being read while one is worked on."""
+    with ThreadPoolExecutor(1, "naic-read") as reader:
+        coming = [reader.submit(read, rows) for rows in batches[:1]]
+        for later in range(1, len(batches) + 1):
+            found = coming.pop().result()
+            coming = [reader.submit(read, rows) for rows in batches[later : later + 1]]
+            yield found

@@ -6,19 +6,14 @@ network is asked for words, put together as a `CaptionerSpec`; and one line in `
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from naic.backbones.inside import without_backbone
-from naic.backbones.load import trainable_backbone
-from naic.decode.decoding import Decoding
-from naic.decode.repeats import CHOICES, without_repeats
+from naic.decode.decoding import CHOICES, Decoding, without_repeats
+from naic.decode.stepwise import Beams
 from naic.errors import ConfigError
-
-if TYPE_CHECKING:
-    from naic.decode.beam import Beams
 
 
 @dataclass(frozen=True)
@@ -50,7 +45,7 @@ class CaptionerSpec:
     config: type[Any]
     build: Callable[[Any, int, int], nn.Module]
     propose: Callable[[Any, Tensor, Tensor | None, int], tuple[Tensor, Tensor]]
-    beams: Callable[[Any, Tensor, Tensor | None, int, int], "Beams"] | None = None
+    beams: Callable[[Any, Tensor, Tensor | None, int, int], Beams] | None = None
     sample: Callable[[Any, Tensor, Tensor | None, int], Tensor] | None = None
     reads_words: bool = False
     one_pass: bool = True
@@ -65,6 +60,9 @@ class CaptionerSpec:
         inside = self.backbone(config)
         if not inside:
             return model
+        from naic.backbones.inside import without_backbone
+        from naic.backbones.load import trainable_backbone
+
         blind = replace(config, backbone="")
         plain = self.build(blind, trainable_backbone(inside).dim, words)
         plain.load_state_dict(without_backbone(model.state_dict()), assign=True)

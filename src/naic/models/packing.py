@@ -11,7 +11,7 @@ it takes to read them:
 The model gets float32 weights back: packing saves room on the disk, not in memory.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
@@ -21,8 +21,9 @@ import torch
 from torch import Tensor
 
 from naic.errors import CheckpointError, ConfigError
+from naic.models.folder import CODES
 
-CODES, SCALES = "/codes", "/scales"
+SCALES = "/scales"
 FEWEST_BITS, MOST_BITS = 2, 12
 # Steps are tried from 0.6 of the one that reaches the largest weight: with few bits it is better
 # to cut off the largest than to be coarse everywhere.
@@ -97,7 +98,7 @@ def pack(weights: Mapping[str, Tensor], rule: PackRule) -> dict[str, Tensor]:
 def unpack(
     path: Path, tensors: Mapping[str, Tensor], expected: Mapping[str, Tensor]
 ) -> dict[str, Tensor]:
-    """The weights of a packed file, or of a plain one as they are.
+    """The weights of a packed file; those in it that are plain stay as they are.
 
     Nothing is unpacked that is not as large as `expected` asks for: a stranger's file takes no more
     memory than its model. Tensors that belong to no expected weight are left for the check of names
@@ -114,11 +115,6 @@ def unpack(
         weights[name] = _restore(codes, scales, like.shape)
         del weights[name + CODES], weights[name + SCALES]
     return weights
-
-
-def is_packed(tensors: Iterable[str]) -> bool:
-    """Whether a file with tensors of these names is a packed one."""
-    return any(name.endswith(CODES) for name in tensors)
 
 
 def _misfit(codes: Tensor, scales: Tensor, shape: torch.Size) -> str:

@@ -16,9 +16,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from naic.models.decoder import Decoder, DecoderLayer, Memory
-from naic.models.encoder import EncoderLayer
 from naic.models.layers import GridCodes, WordScores
-from naic.models.transformer import TransformerCaptioner
+from naic.models.transformer import EncoderLayer, TransformerCaptioner
 
 HALF = (torch.float16, torch.bfloat16)
 FEW = 64  # places: with more of them the libraries' own kernels are as fast

@@ -92,7 +92,7 @@ def distil(options: DistilOptions, callbacks: Callbacks = SILENT) -> Distilled:
 
 def dry_run(options: DistilOptions) -> DistilDryRun:
     """What a run would do; nothing is written, no image is opened."""
-    from naic.models.teacher import Teacher
+    from naic.models.teacher import Teacher, check_features
 
     options.check()
     refuse_strangers(options.out, OWN, "pseudo-caption store")
@@ -100,7 +100,7 @@ def dry_run(options: DistilOptions) -> DistilDryRun:
     splits = Counter[str]()
     if options.features:
         store = _joined(options.features)
-        teacher.check(store)
+        check_features(teacher.folder, teacher.settings, store)
         splits.update(store.records[row].split for row in _rows(options, store))
     for source in options.images:
         splits += read("folder", str(source), problems=Problems(skip=True)).splits
@@ -112,10 +112,12 @@ class _DistilRun:
     """The work itself, in a folder that is ours."""
 
     def __init__(self, options: DistilOptions, teacher: "Teacher", folders: Sequence[Path]) -> None:
+        from naic.models.teacher import check_features
+
         self._options = options
         self._teacher = teacher
         self._store = _joined(folders)
-        teacher.check(self._store)
+        check_features(teacher.folder, teacher.settings, self._store)
         self._rows = _rows(options, self._store)
         ids = [self._store.records[row].id for row in self._rows]
         _refuse_twice(ids)
@@ -210,7 +212,7 @@ def _features(
 
 def _check_backbone(options: DistilOptions, teacher: "Teacher") -> None:
     """Before any image is read: features of another backbone mean nothing to the teacher."""
-    from naic.backbones import load_backbone
+    from naic.backbones.load import load_backbone
 
     own = teacher.settings
     found = load_backbone(own.backbone, pixels=own.pixels, device=options.device)

@@ -16,7 +16,7 @@ GRAPH, FACTS = "model.onnx", "config.json"  # JSON: who uses a graph may have no
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class ExportReport:
     """What was made, or would be.
 
     Attributes:
@@ -36,7 +36,7 @@ class Report:
     bytes: int | None
 
 
-def export_model(options: ExportOptions) -> Report:
+def export_model(options: ExportOptions) -> ExportReport:
     """Make the folder `options.out`, whole or not at all.
 
     Raises:
@@ -75,8 +75,8 @@ def export_model(options: ExportOptions) -> Report:
     return report
 
 
-def _report(options: ExportOptions, loaded: "LoadedWhole", size: int | None) -> Report:
-    return Report(
+def _report(options: ExportOptions, loaded: "LoadedWhole", size: int | None) -> ExportReport:
+    return ExportReport(
         precision=options.precision,
         pixels=loaded.pixels,
         agents=loaded.whole.length,
@@ -86,7 +86,7 @@ def _report(options: ExportOptions, loaded: "LoadedWhole", size: int | None) -> 
     )
 
 
-def _card(options: ExportOptions, path: Path, report: Report) -> str:
+def _card(options: ExportOptions, path: Path, report: ExportReport) -> str:
     """The model's own card, and how it was exported."""
     rounded = (
         "The weights and the inputs of its matrix products are rounded to 8 bits: it does not "

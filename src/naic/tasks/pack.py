@@ -58,13 +58,13 @@ class Packed:
 def pack_model(options: PackOptions) -> Packed:
     """Give the model a backbone if it has none, pack it, and write it to `options.out`."""
     from naic.models import folder
-    from naic.models.packing import PackRule, is_packed, pack, unpack
+    from naic.models.packing import PackRule, pack, unpack
 
     options.check()
     if os.path.lexists(options.out):
         raise ConfigError("--out", f"{options.out} is there already", "Choose a new name.")
     loaded = folder.load_model(options.model)
-    if is_packed(folder.read_weights(options.model / folder.WEIGHTS)):
+    if folder.is_packed(folder.read_weights(options.model / folder.WEIGHTS)):
         why = "is packed already, and to pack it again would make it worse"
         raise CheckpointError(str(options.model), why, "Name the model that it was made from.")
     weights, settings, backbone = _with_backbone(options, loaded)

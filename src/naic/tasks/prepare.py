@@ -26,8 +26,8 @@ from naic.resume import claim
 from naic.tasks.options import PrepareOptions
 
 if TYPE_CHECKING:  # torch takes a second to import: not before there is work for it
-    from naic.backbones import Backbone
     from naic.backbones.extract import Extracted
+    from naic.backbones.load import Backbone
 
 # A dry run tells the time an image takes from the second half of these: when the first batch comes
 # out, several are decoded already.
@@ -63,7 +63,7 @@ def prepare(
 
     `reading`: what a caller has read of the source already, and may have given other splits.
     """
-    from naic.backbones import load_backbone
+    from naic.backbones.load import load_backbone
 
     options.check()
     if options.out is None:
@@ -93,8 +93,8 @@ def prepare(
 
 def dry_run(options: PrepareOptions) -> PrepareDryRun:
     """Counts, gigabytes and time of a run, without writing anything."""
-    from naic.backbones import load_backbone
     from naic.backbones.extract import extract
+    from naic.backbones.load import load_backbone
 
     options.check()
     problems = Problems(skip=options.skip_bad)

@@ -183,14 +183,10 @@ class Feed:
         )
 
     def _sent(self, part: Draw) -> Draw:
-        return part._replace(
-            rows=self._send(part.rows),
-            places=self._send(part.places),
-            columns=self._send(part.columns),
-            normaliser=self._send(part.normaliser),
-            features=None if part.features is None else self._send(part.features),
-            mask=None if part.mask is None else self._send(part.mask),
-        )
+        there = {"images"}  # on the device already
+        own = {name: value for name, value in part._asdict().items() if name not in there}
+        sent = {name: self._send(value) for name, value in own.items() if value is not None}
+        return part._replace(**sent)
 
     def _send(self, value: Tensor) -> Tensor:
         return self._locked(value).to(self._device, non_blocking=True)

@@ -45,7 +45,11 @@ class TrainingEngine:
         self.average = [p.detach().clone() for p in self._parameters] if decay else []
         self._decay = decay
         self._model: nn.Module = accelerator.prepare_model(self.plain)
-        self._graph = _make_graph(self) if settings.engine.graph else None
+        self._run = self.update
+        if settings.engine.graph:
+            from naic.train.graph import Graph
+
+            self._run = Graph(self).replay
 
     def step(self, number: int, learning_rate: float) -> Logs:
         """Train on the batches of step `number`; the logs are this process's share of it."""
@@ -53,17 +57,15 @@ class TrainingEngine:
         seed_noise(self._seed, number, self._accelerator.process_index)
         self._set_learning_rate(learning_rate)
         self.plain.train(self._dropout)
-        if self._graph is not None:
-            return self._graph.replay(draws)
-        return self.update(draws)
+        return self._run(draws)
 
     def update(self, draws: list[Draw]) -> Logs:
         """Forward and backward for each part, then one step of the optimiser."""
         self.optimiser.zero_grad(set_to_none=True)
         total: Logs = {}
         for number, draw in enumerate(draws, 1):
-            wait = contextlib.nullcontext() if number == len(draws) else self._no_sync()
-            with wait:
+            last = number == len(draws)
+            with contextlib.nullcontext() if last else self._accelerator.no_sync(self._model):
                 for name, value in self._backward(draw).items():
                     total[name] = total[name] + value if name in total else value
         total["gradient"] = self._gradient()
@@ -98,10 +100,6 @@ class TrainingEngine:
             return share
         total: Tensor = self._accelerator.reduce(share, "sum")
         return total
-
-    def _no_sync(self) -> contextlib.AbstractContextManager[None]:
-        context: contextlib.AbstractContextManager[None] = self._accelerator.no_sync(self._model)
-        return context
 
     def _set_learning_rate(self, value: float) -> None:
         for group in self.optimiser.param_groups:

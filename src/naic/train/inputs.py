@@ -8,22 +8,14 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from naic.backbones.inside import backbone_digest, backbone_tensors, without_backbone
-from naic.backbones.load import (
-    backbone_spec,
-    is_tuned,
-    pretrained_backbone,
-    trainable_backbone,
-)
 from naic.data.batches import Targets
 from naic.data.features import FeatureStore, refuse_unknown
-from naic.decode.policy import NEVER
 from naic.errors import ConfigError
-from naic.models.captioners import captioner_spec
+from naic.models.captioners import Taken, captioner_spec, take_weights
 from naic.models.contract import CaptionerSpec
 from naic.models.folder import LoadedModel, ModelSettings, load_model
-from naic.models.initialise import Taken, take_weights
 from naic.text import Vocabulary
+from naic.text.vocabulary import NEVER
 from naic.train.card import DataSignature, sign_data
 from naic.train.config import check, model_config
 from naic.train.settings import Settings
@@ -127,7 +119,7 @@ def find_inputs(settings: Settings) -> Inputs:
         _check_taken(settings, taken)
         start = taken.describe()
     elif wanted:
-        take_weights(model, pretrained_backbone(wanted))
+        take_weights(model, _first_weights(None, wanted))
     length: int = model.length  # type: ignore[assignment]
     images, targets = _find_targets(settings, store, pseudo, vocabulary, length)
     return Inputs(
@@ -164,6 +156,7 @@ def _find_targets(
     """What is learnt, as rows of all images: what people said, or what a teacher says."""
     if not pseudo:
         return store, Targets.build(store, settings.data.train, vocabulary, length)
+    from naic.backbones.load import is_tuned
     from naic.data.joined import JoinedStore, check_unseen
     from naic.data.pseudo import look_up
 
@@ -213,6 +206,9 @@ def _check_start(settings: Settings, begun: LoadedModel, store: FeatureStore, wa
     """Refuse a start model that learnt from features of another kind."""
     own = begun.settings
     seeing = _own_backbone(begun)
+    if seeing or wanted:
+        from naic.backbones.inside import backbone_digest, backbone_tensors
+        from naic.backbones.load import backbone_spec, trainable_backbone
     reads = trainable_backbone(seeing).dim if seeing else own.features
     given = trainable_backbone(wanted).dim if wanted else store.dim
     if reads != given:
@@ -229,11 +225,14 @@ def _check_start(settings: Settings, begun: LoadedModel, store: FeatureStore, wa
         raise ConfigError("start", why, "Prepare the features with the start model's backbone.")
 
 
-def _first_weights(begun: LoadedModel, wanted: str) -> dict[str, Tensor]:
+def _first_weights(begun: LoadedModel | None, wanted: str) -> dict[str, Tensor]:
     """The start model's; a backbone that it does not have, or another one, is the package's."""
-    weights = begun.model.state_dict()
-    if wanted and wanted == _own_backbone(begun):
+    weights = {} if begun is None else begun.model.state_dict()
+    if wanted == ("" if begun is None else _own_backbone(begun)):
         return weights
+    from naic.backbones.inside import without_backbone
+    from naic.backbones.load import pretrained_backbone
+
     return without_backbone(weights) | (pretrained_backbone(wanted) if wanted else {})
 
 

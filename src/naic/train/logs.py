@@ -47,7 +47,7 @@ class RunLog:
         """With `resumed_step` None the log starts empty: no checkpoint, so nothing happened yet."""
         path = run / METRICS
         last = -1 if resumed_step is None else resumed_step
-        kept = [line for line in _lines(path) if _step(line) <= last]
+        kept = [line for line in read_metrics(run) if int(line["step"]) <= last]
         remove_temporaries(run, METRICS)
         write_atomically(path, "".join(f"{json.dumps(line)}\n" for line in kept).encode())
         self._path = path
@@ -89,11 +89,6 @@ class RunLog:
         self.close()
 
 
-def read_metrics(run: Path) -> list[Metrics]:
-    """The lines of a run's log, without what a kill left half written."""
-    return _lines(run / METRICS)
-
-
 def _open_board(folder: Path, first_step: int) -> "SummaryWriter | None":
     """A TensorBoard log whose steps from `first_step` on, of before a kill, do not count."""
     try:
@@ -103,7 +98,9 @@ def _open_board(folder: Path, first_step: int) -> "SummaryWriter | None":
     return SummaryWriter(str(folder), purge_step=first_step)
 
 
-def _lines(path: Path) -> list[Metrics]:
+def read_metrics(run: Path) -> list[Metrics]:
+    """The lines of a run's log, without what a kill left half written."""
+    path = run / METRICS
     if not path.exists():
         return []
     lines = []
@@ -115,10 +112,6 @@ def _lines(path: Path) -> list[Metrics]:
         if isinstance(line, dict) and type(line.get("step")) is int:
             lines.append(line)
     return lines
-
-
-def _step(line: Metrics) -> int:
-    return int(line["step"])
 
 
 def _plain(value: float | str) -> float | str:

@@ -9,8 +9,8 @@ import torch
 from accelerate import Accelerator
 from torch import Tensor
 
-from naic.backbones.load import choose_device
 from naic.decode.decoding import Decoding
+from naic.device import choose_device
 from naic.errors import TrainingError
 from naic.learn.schedules import learning_rate
 from naic.train import checkpoint

@@ -16,7 +16,7 @@ from accelerate.state import AcceleratorState, is_initialized
 from accelerate.utils import InitProcessGroupKwargs, broadcast_object_list
 from torch import Tensor
 
-from naic.backbones.load import choose_device
+from naic.device import choose_device
 from naic.errors import CheckpointError, ConfigError, StoreError
 from naic.files import remove_temporaries, write_atomically
 from naic.learn.cider import References, Rewards, make_rewards

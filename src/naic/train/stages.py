@@ -14,20 +14,18 @@ from torch import Tensor, nn
 from naic.decode.decoding import Decoding
 from naic.decode.policy import choose, log_policy, spoken
 from naic.errors import ConfigError
-from naic.learn.baselines import (
-    MovingAverage,
-    counterfactual_advantage,
-    leave_one_out,
-    team_advantage,
-)
 from naic.learn.cider import Mix, Rewards
 from naic.learn.losses import (
+    MovingAverage,
     bad_ending_table,
     bad_endings,
+    counterfactual_advantage,
     cross_entropy,
+    leave_one_out,
     policy_loss,
     repeats,
     speakers_entropy,
+    team_advantage,
 )
 from naic.models.contract import CaptionerSpec
 from naic.text import Vocabulary

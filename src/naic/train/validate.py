@@ -7,14 +7,13 @@ import json
 import math
 import re
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import torch
 import torch.distributed
 from torch import Tensor, nn
 
-from naic.data.batches import count_regions
+from naic.data.batches import count_regions, read_ahead
 from naic.data.features import FeatureStore, read_features
 from naic.decode.decoding import Decoding
 from naic.errors import DataError, TrainingError
@@ -150,18 +149,14 @@ class Validator:
             self._own[first : first + self._batch]
             for first in range(0, len(self._own), self._batch)
         ]
-        with ThreadPoolExecutor(1) as reader:
-            coming = [reader.submit(self._read, rows) for rows in batches[:1]]
-            for i in range(len(batches)):
-                features, mask = coming.pop().result()
-                coming = [reader.submit(self._read, rows) for rows in batches[i + 1 : i + 2]]
-                yield (
-                    features.to(self._device, non_blocking=True),
-                    mask.to(self._device, non_blocking=True) if self._ragged else None,
-                )
+        for features, mask in read_ahead(self._read, batches):
+            yield (
+                features.to(self._device, non_blocking=True),
+                mask.to(self._device, non_blocking=True) if self._ragged else None,
+            )
 
-    def _read(self, rows: list[int]) -> tuple[Tensor, Tensor]:
-        full = rows + rows[-1:] * (self._batch - len(rows))
+    def _read(self, rows: Sequence[int]) -> tuple[Tensor, Tensor]:
+        full = [*rows, *[rows[-1]] * (self._batch - len(rows))]
         features, mask = map(torch.from_numpy, read_features(self._store, full, self._regions))
         if self._device.type == "cuda":
             return features.pin_memory(), mask.pin_memory()
@@ -245,13 +240,8 @@ class Guard:
 
     def state(self) -> dict[str, float]:
         """What a checkpoint has to keep."""
-        return {
-            "best_cider": self.best_cider if self.kept else 0.0,
-            "best_step": self.best_step,
-            "best_reward": self.best_reward,
-            "bad_validations": self.bad_validations,
-            "bad_rewards": self.bad_rewards,
-        }
+        numbers = {one.name: getattr(self, one.name) for one in fields(self)[1:]}
+        return numbers if self.kept else numbers | {"best_cider": 0.0}  # infinity is no JSON
 
     def restore(self, state: dict[str, float]) -> None:
         """Go on from a checkpoint."""

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from naic.backbones import load_backbone
+from naic.backbones.load import load_backbone
 from naic.data.shapes import dataset, scenes
 from naic.models.captioners import CAPTIONERS
 from naic.models.config import TransformerConfig

@@ -17,8 +17,8 @@ from torch import Tensor, nn
 
 from naic.backbones.inside import without_backbone
 from naic.backbones.patches import PATCH
-from naic.decode.beam import beam_search
 from naic.decode.decoding import READABLE
+from naic.decode.stepwise import beam_search
 from naic.errors import ConfigError
 from naic.models.config import TransformerConfig
 from naic.models.folder import ModelSettings, check_fit, load_model

@@ -40,7 +40,7 @@ def dry_run(options: BenchmarkOptions) -> list[Row]:
     Raises:
         ConfigError: an option is out of range, or there is no such device.
     """
-    from naic.backbones.load import choose_device
+    from naic.device import choose_device
 
     options.check()
     device = choose_device(options.device)
@@ -62,7 +62,7 @@ def benchmark(options: BenchmarkOptions, callbacks: Callbacks = SILENT) -> Repor
         CheckpointError: a model cannot be used.
         WriteError: the file cannot be written.
     """
-    from naic.backbones.load import choose_device, keep_freed_memory
+    from naic.device import choose_device, keep_freed_memory
     from naic.tasks.benchmark.other_models import Rivals
     from naic.tasks.benchmark.timing import machine
 

@@ -130,7 +130,7 @@ def _find(options: FinetuneOptions) -> "tuple[Path, LoadedModel, FinetunePlan]":
         if importlib.util.find_spec(package) is None:
             why = f"training needs the package {package}, which is not installed"
             raise MissingExtraError("naic finetune", why, "Run: pip install 'naic[train]'")
-    from naic.backbones.load import choose_device
+    from naic.device import choose_device
     from naic.models.folder import load_model
     from naic.runtime.captioner import shipped_model
 

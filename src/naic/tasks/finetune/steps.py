@@ -177,8 +177,8 @@ def validate_held_out(loaded: "LoadedModel", store: FeatureStore, device: str) -
 
     Features stand for what the model's backbone would see; loose ends are left, so that they count.
     """
-    from naic.backbones.load import choose_device
     from naic.decode.decoding import READABLE
+    from naic.device import choose_device
     from naic.train.validate import Validator
 
     settings = loaded.settings

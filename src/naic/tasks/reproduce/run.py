@@ -144,7 +144,7 @@ def check_report(preset: Preset) -> None:
 
 def check_machine(preset: Preset, *, device: str, graph: bool) -> None:
     """What this machine cannot do, said before anything is written."""
-    from naic.backbones.load import choose_device
+    from naic.device import choose_device
     from naic.train.engine import check_engine
 
     chosen = choose_device(device)

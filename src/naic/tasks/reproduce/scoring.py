@@ -91,8 +91,8 @@ class Scorer:
 
     def _caption(self, folder: Path, beam: int, target: Path) -> float | None:
         """Write a results file; gives the share of captions that are true, where that is known."""
-        from naic.backbones.load import choose_device
         from naic.decode.decoding import Decoding
+        from naic.device import choose_device
         from naic.models.folder import load_model
         from naic.train.validate import Validator
 
@@ -196,8 +196,8 @@ def measure_latency(
     """
     import torch
 
-    from naic.backbones.load import choose_device
     from naic.decode.decoding import Decoding
+    from naic.device import choose_device
     from naic.models.folder import load_model
     from naic.tasks.benchmark.timing import device_name, milliseconds
 
