@@ -94,7 +94,7 @@ def find_images(
             if _is_address(own):
                 problems.append(_not_fetched(own))
                 continue
-            if _is_nothing(own):
+            if not _is_image(own.name) and not os.path.lexists(own):  # by its name, maybe a folder
                 why = "there is no such file or folder"
                 problems.append(Problem(printable(str(own)), why, "Check the path."))
                 continue
@@ -138,11 +138,6 @@ def _skipped(found: dict[str, Found], by_name: set[str]) -> set[str]:
 def cannot_open(path: str) -> bool:
     """Whether the image is, by its name, one that naic does not open."""
     return os.path.splitext(path)[1].lower() in UNSUPPORTED_SUFFIXES  # noqa: PTH122
-
-
-def _is_nothing(path: Path) -> bool:
-    """Whether nothing is there, and by its name it might have been a folder."""
-    return not _is_image(path.name) and not os.path.lexists(path)
 
 
 def _is_address(path: Path) -> bool:
