@@ -18,9 +18,9 @@ from naic.cli.main import VERBS, main
 from naic.models.config import TransformerConfig
 from naic.tasks.caption.options import CaptionOptions
 from naic.tasks.evaluate.options import EvaluateOptions
-from naic.tasks.finetune.options import FinetuneOptions
+from naic.tasks.finetune.plan import FinetuneOptions
 from naic.tasks.options import DistilOptions, PackOptions, PrepareOptions
-from naic.tasks.reproduce import ReproduceOptions
+from naic.tasks.reproduce.run_file import ReproduceOptions
 from naic.train.config import setting_kinds
 from naic.train.settings import Settings
 

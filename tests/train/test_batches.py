@@ -7,8 +7,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from naic.data.batches import Targets, read_features
-from naic.data.features import FeatureStore
+from naic.data.batches import Targets
+from naic.data.features import FeatureStore, read_features
 from naic.errors import ConfigError, StoreError
 from naic.text import PAD, Vocabulary
 from naic.train import batches as batches_module

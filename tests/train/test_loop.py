@@ -9,8 +9,7 @@ import pytest
 import torch
 
 from naic.config import read_toml
-from naic.data.batches import read_features
-from naic.data.features import FeatureStore
+from naic.data.features import FeatureStore, read_features
 from naic.decode.decoding import Decoding
 from naic.errors import CheckpointError, ConfigError, StoreError
 from naic.models.folder import load_model, read_weights

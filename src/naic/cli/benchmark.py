@@ -3,14 +3,15 @@
 import sys
 from collections.abc import Sequence
 
-import tyro
 from rich.console import Console
 from rich.table import Table
 
-from naic.cli.main import FAILED, SOME_SKIPPED
+from naic.cli.main import FAILED, SOME_SKIPPED, parse
 from naic.cli.screen import progress
 from naic.progress import Callbacks
-from naic.tasks.benchmark.run import BenchmarkOptions, Report, Row, benchmark, dry_run
+from naic.tasks.benchmark.report import Report
+from naic.tasks.benchmark.rows import BenchmarkOptions, Row
+from naic.tasks.benchmark.run import benchmark, dry_run
 
 HELP = """Time captions: NAIC against a causal teacher of the same shape, and against others.
 
@@ -23,9 +24,7 @@ TITLES = {"decode": "Features to words", "whole": "Pixels to words"}
 
 def run(arguments: Sequence[str]) -> int:
     """Parse, time, show."""
-    options: BenchmarkOptions = tyro.cli(
-        BenchmarkOptions, prog="naic benchmark", description=HELP, args=list(arguments)
-    )
+    options = parse(BenchmarkOptions, "benchmark", HELP, arguments)
     if options.dry_run:
         _list(dry_run(options))
         return 0

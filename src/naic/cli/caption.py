@@ -8,9 +8,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import TextIO
 
-import tyro
-
-from naic.cli.main import FAILED, INTERRUPTED, SOME_SKIPPED
+from naic.cli.main import FAILED, INTERRUPTED, SOME_SKIPPED, parse
 from naic.cli.screen import progress
 from naic.errors import Problem, WriteError
 from naic.files import printable
@@ -30,9 +28,7 @@ _SKIPPED = "not opened, in favour of an image of the same name in a format that 
 
 def run(arguments: Sequence[str]) -> int:
     """Parse, caption, report."""
-    options: CaptionOptions = tyro.cli(
-        CaptionOptions, prog="naic caption", description=HELP, args=list(arguments)
-    )
+    options = parse(CaptionOptions, "caption", HELP, arguments)
     printed = _printer(sys.stdout)  # before a bar begins: it would catch what is printed
     try:
         callbacks = Callbacks(progress=_progress(options), problem=_tell)

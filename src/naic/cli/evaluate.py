@@ -4,12 +4,11 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 
-import tyro
 from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from naic.cli.main import FAILED, SOME_SKIPPED
+from naic.cli.main import FAILED, SOME_SKIPPED, parse
 from naic.metrics.score import FEWEST_IMAGES
 from naic.progress import Callbacks
 from naic.tasks.evaluate.options import EvaluateOptions, check_log, names_test
@@ -36,9 +35,7 @@ _WIDTH = 100  # of the widest table, and some
 
 def run(arguments: Sequence[str]) -> int:
     """Parse, score, print, write."""
-    options = tyro.cli(
-        EvaluateOptions, prog="naic evaluate", description=HELP, args=list(arguments)
-    )
+    options = parse(EvaluateOptions, "evaluate", HELP, arguments)
     if names_test(options.split):
         check_log(options.log)
     evaluation = evaluate(options, Callbacks(_say))

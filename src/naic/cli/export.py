@@ -2,8 +2,7 @@
 
 from collections.abc import Sequence
 
-import tyro
-
+from naic.cli.main import parse
 from naic.tasks.export import GRAPH, ExportReport, export_model
 from naic.tasks.options import ExportOptions
 
@@ -16,9 +15,7 @@ OPTIONS = ExportOptions  # what the verb takes: shell completion finds it here
 
 def run(arguments: Sequence[str]) -> int:
     """Parse, work, report."""
-    options: ExportOptions = tyro.cli(
-        ExportOptions, prog="naic export", description=HELP, args=list(arguments)
-    )
+    options = parse(ExportOptions, "export", HELP, arguments)
     report = export_model(options)
     _print_report(report)
     if options.dry_run:

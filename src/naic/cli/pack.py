@@ -2,8 +2,7 @@
 
 from collections.abc import Sequence
 
-import tyro
-
+from naic.cli.main import parse
 from naic.tasks.options import PackOptions
 from naic.tasks.pack import Packed, pack_model
 
@@ -17,9 +16,7 @@ OPTIONS = PackOptions  # what the verb takes: shell completion finds it here
 
 def run(arguments: Sequence[str]) -> int:
     """Parse, work, report."""
-    options: PackOptions = tyro.cli(
-        PackOptions, prog="naic pack", description=HELP, args=list(arguments)
-    )
+    options = parse(PackOptions, "pack", HELP, arguments)
     _print_packed(pack_model(options))
     if options.dry_run:
         print("Nothing was written (--dry-run).")

@@ -87,10 +87,7 @@ def _print_dry_run(found: PrepareDryRun) -> int:
         minutes = len(found.reading.records) / found.images_per_second / 60
         print(f"time:     {minutes:.1f} minutes at {found.images_per_second:.0f} images/s here")
     print("Nothing was written (--dry-run).")
-    if found.problems:
-        print_problems(found.problems, "errors.jsonl, once the run is made")
-        return SOME_SKIPPED
-    return 0
+    return print_problems(found.problems, "errors.jsonl, once the run is made")
 
 
 def _print_prepared(done: Prepared) -> int:

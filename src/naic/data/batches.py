@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Self, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from naic.data.features import Features, FeatureStore, Mask, refuse_unknown
+from naic.data.features import FeatureStore, refuse_unknown
 from naic.errors import ConfigError, DataError, StoreError
 from naic.text import PAD, UNK, Vocabulary
 
@@ -59,11 +59,9 @@ class Targets:
         ]
         if not rows:
             named = ", ".join(repr(split) for split in sorted(splits)) or "none"
-            raise DataError(
-                str(store.folder),
-                f"no image of the splits asked for ({named}) has a caption",
-                "Name other splits, or prepare a dataset with captions.",
-            )
+            why = f"no image of the splits asked for ({named}) has a caption"
+            hint = "Name other splits, or prepare a dataset with captions."
+            raise DataError(str(store.folder), why, hint)
         said = (store.records[row].captions for row in rows)
         encoded = [[vocabulary.encode(caption, length) for caption in own] for own in said]
         return cls._put_together(rows, encoded, length)
@@ -189,29 +187,9 @@ def count_regions(store: "AnyStore", rows: Sequence[int] | Ints) -> Ints:
     if (counts == 0).any():
         row = int(rows[int(np.flatnonzero(counts == 0)[0])])
         home, _ = store.locate(row)
-        raise StoreError(
-            str(home.folder),
-            f"the image {store.records[row].id!r} has no regions",
-            "Prepare the features again without it.",
-        )
+        why = f"the image {store.records[row].id!r} has no regions"
+        raise StoreError(str(home.folder), why, "Prepare the features again without it.")
     return counts
-
-
-def read_features(
-    store: "AnyStore", rows: Sequence[int] | Ints, regions: int
-) -> tuple[Features, Mask]:
-    """(B, regions, F) features padded with zeros, and (B, regions) the mask of what is real.
-
-    Unlike `FeatureStore.batch` the shape does not depend on the images: a step that was compiled
-    or captured for it serves them all.
-    """
-    features = np.zeros((len(rows), regions, store.dim), store.dtype)
-    mask = np.zeros((len(rows), regions), np.bool_)
-    for i, row in enumerate(rows):
-        own = store[int(row)]
-        features[i, : len(own)] = own
-        mask[i, : len(own)] = True
-    return features, mask
 
 
 def read_ahead(read: Callable[[Sequence[int]], T], batches: Sequence[Sequence[int]]) -> Iterator[T]:

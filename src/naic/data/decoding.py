@@ -195,11 +195,9 @@ class _Worker:
         self.crashed = True
         self.close()
         if self._process.returncode >= 0:  # it was not killed: something is wrong with it itself
-            raise BackboneError(
-                "the decoding process",
-                f"ended with exit code {self._process.returncode}; its message stands above",
-                "Mend what it says, and run the same command again.",
-            )
+            why = f"ended with exit code {self._process.returncode}; its message stands above"
+            hint = "Mend what it says, and run the same command again."
+            raise BackboneError("the decoding process", why, hint)
         return ImageError(
             name,
             f"the decoder ended while it read this file (exit code {self._process.returncode})",

@@ -27,7 +27,7 @@ def to_rgb(image: Image.Image, profile: bytes | None) -> Image.Image:
     if image.mode == "CMYK":
         return _through_profile(image, profile) or image.convert("RGB")
     if image.mode == "LAB":
-        return _lab_to_srgb(image)
+        return _lab_transform().apply(image)
     if image.mode[0] in "IF":
         return _from_deep(image)
     rgb = _on_white(image)
@@ -146,7 +146,3 @@ def _lab_transform() -> ImageCms.ImageCmsTransform:
         ImageCms.Intent.RELATIVE_COLORIMETRIC,
         _FLAGS,
     )
-
-
-def _lab_to_srgb(image: Image.Image) -> Image.Image:
-    return _lab_transform().apply(image)

@@ -65,20 +65,18 @@ class Difference:
     """What one system has more than another on the same images.
 
     Attributes:
-        name: the metric.
         value: the first system's score minus the second's.
-        low: lower end of the 95 % interval of the difference.
-        high: upper end.
+        low: lower end of the 95 % interval of the difference; None where there are too few images.
+        high: upper end; None likewise.
         p: two-sided: twice the share of resampled sets in which the difference is zero or has the
             other sign, counting the real set as one of them, so that it is never 0. It is below
             0.05 just where the interval leaves out zero (but for the last resample or two).
     """
 
-    name: str
     value: float
-    low: float
-    high: float
-    p: float
+    low: float | None = None
+    high: float | None = None
+    p: float | None = None
 
 
 def resample(scores: Sequence[Score], *, times: int, seed: int) -> Floats:
@@ -128,8 +126,8 @@ def differences(
     for column, (our, their) in enumerate(zip(ours, theirs, strict=True)):
         drawn = values[:, column]
         rarer = min(np.count_nonzero(drawn <= 0), np.count_nonzero(drawn >= 0))
-        p = min(1.0, 2 * (rarer + 1) / (times + 1))
-        found.append(Difference(our.name, our.value - their.value, *interval(drawn), p))
+        p = min(1.0, float(2 * (rarer + 1) / (times + 1)))
+        found.append(Difference(our.value - their.value, *interval(drawn), p))
     return found
 
 

@@ -9,7 +9,8 @@ from typing import Literal, NamedTuple, Self
 import torch
 from torch import Tensor
 
-from naic.data.batches import count_regions, read_ahead, read_features
+from naic.data.batches import count_regions, read_ahead
+from naic.data.features import read_features
 from naic.data.joined import AnyStore
 from naic.data.pseudo import Taught
 from naic.device import choose_device

@@ -265,11 +265,8 @@ def _extracted(
 def _check_space(folder: Path, images: int, backbone: "Backbone") -> None:
     needed, free = _bytes(images, backbone), free_bytes(folder)
     if needed > free:
-        raise StoreError(
-            str(folder),
-            f"needs {needed / 1e9:.1f} GB more, and {free / 1e9:.1f} GB are free",
-            "Free some space, or choose an --out on another disk.",
-        )
+        why = f"needs {needed / 1e9:.1f} GB more, and {free / 1e9:.1f} GB are free"
+        raise StoreError(str(folder), why, "Free some space, or choose an --out on another disk.")
 
 
 def _bytes(images: int, backbone: "Backbone") -> int:

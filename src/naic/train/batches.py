@@ -11,7 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from naic.data.batches import Ints, Stream, Targets, columns, count_regions, read_features
+from naic.data.batches import Ints, Stream, Targets, columns, count_regions
+from naic.data.features import read_features
 from naic.errors import ConfigError
 from naic.text import PAD
 

@@ -13,8 +13,8 @@ import torch
 import torch.distributed
 from torch import Tensor, nn
 
-from naic.data.batches import count_regions, read_ahead, read_features
-from naic.data.features import FeatureStore
+from naic.data.batches import count_regions, read_ahead
+from naic.data.features import FeatureStore, read_features
 from naic.decode.decoding import Decoding
 from naic.errors import DataError, TrainingError
 from naic.metrics.cider import cider

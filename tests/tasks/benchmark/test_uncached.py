@@ -6,7 +6,7 @@ from torch.testing import assert_close
 
 from naic.decode.stepwise import beam_search, greedy
 from naic.models.transformer import TransformerCaptioner
-from naic.tasks.benchmark.uncached import search_again
+from naic.tasks.benchmark.other_models import search_again
 from naic.text.vocabulary import PERIOD
 from tests.models.small import images, small
 

@@ -12,10 +12,10 @@ from naic.data.records import Problems
 from naic.data.shapes import dataset
 from naic.errors import ConfigError, DataError, MetricError, MissingExtraError
 from naic.metrics.cider import DocumentFrequencies, bleu, cider
-from naic.metrics.score import FEWEST_IMAGES, Score, mean_score
+from naic.metrics.score import FEWEST_IMAGES, Difference, Score, mean_score
 from naic.progress import Callbacks
 from naic.tasks.evaluate.options import EvaluateOptions
-from naic.tasks.evaluate.run import Comparison, evaluate, tokenised
+from naic.tasks.evaluate.run import evaluate, tokenised
 from tests.data.readers.helpers import Item, karpathy_value, write_json
 from tests.tasks.evaluate.evaluations import (
     NAMES,
@@ -103,8 +103,8 @@ def test_few_images_have_no_intervals(options: EvaluateOptions, tmp_path: Path) 
         for path in [write_results(tmp_path / f"{n}.json", own)]
     )
     assert few.intervals == {}
-    assert few.differences["CIDEr"] == Comparison(0.0, None, None, None)
-    assert enough.differences["CIDEr"] == Comparison(0.0, 0.0, 0.0, 1.0)
+    assert few.differences["CIDEr"] == Difference(0.0, None, None, None)
+    assert enough.differences["CIDEr"] == Difference(0.0, 0.0, 0.0, 1.0)
     assert list(enough.intervals) == list(enough.system.scores)
 
 

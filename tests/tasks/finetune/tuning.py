@@ -11,7 +11,7 @@ from naic.data.shapes import dataset, scenes
 from naic.models.captioners import CAPTIONERS
 from naic.models.config import TransformerConfig
 from naic.models.folder import ModelSettings, write_model
-from naic.tasks.finetune.options import FinetuneOptions
+from naic.tasks.finetune.plan import FinetuneOptions
 from naic.text import Vocabulary
 
 SIZES: dict[str, Any] = {

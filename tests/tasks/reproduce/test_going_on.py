@@ -9,7 +9,7 @@ import pytest
 
 from naic.data.features import FeatureStore
 from naic.errors import ConfigError, NaicError, StoreError
-from naic.tasks.reproduce import dry_run, reproduce
+from naic.tasks.reproduce.run import dry_run, reproduce
 from naic.train.engine import TrainingEngine
 from tests.tasks.reproduce.conftest import ALL_TABLES
 from tests.tasks.reproduce.micro import Heard, differences, make_options, write_preset

@@ -158,7 +158,7 @@ def _open(
     trusted = last = None
     match reader:
         case "karpathy":
-            from naic.data.readers.karpathy import read_karpathy
+            from naic.data.readers.coco import read_karpathy
 
             entries = read_karpathy(path, problems, splits)
         case "coco":
@@ -245,14 +245,6 @@ def read_text(path: Path) -> str:
     return read_bytes(path).removeprefix(b"\xef\xbb\xbf").decode("utf-8", "surrogateescape")
 
 
-def read_json(path: Path, unused: tuple[str, str] | None = None) -> object:
-    """What a JSON file holds; strict about UTF-8, since no row can be named.
-
-    For `unused` see `parse_json`.
-    """
-    return decode_json(read_bytes(path), printable(str(path)), unused)
-
-
 def decode_json(data: bytes, name: str, unused: tuple[str, str] | None = None) -> object:
     """What the bytes of a JSON file hold; `name` is what to call it in a message."""
     try:
@@ -269,9 +261,9 @@ def decode_json(data: bytes, name: str, unused: tuple[str, str] | None = None) -
 
 def read_json_object(path: Path, unused: tuple[str, str] | None = None) -> dict[str, object]:
     """The object that the JSON file of a dataset holds; for `unused` see `parse_json`."""
-    value = read_json(path, unused)
+    name = printable(str(path))
+    value = decode_json(read_bytes(path), name, unused)  # strict about UTF-8: no row can be named
     if not isinstance(value, dict):
-        name = printable(str(path))
         why = f"it holds {kind(value)} where an object with the key 'images' is expected"
         raise DataError(name, why, "Check that the file and its reader belong together.")
     return value

@@ -212,11 +212,9 @@ INK = ((30, 30, 34), (110, 110, 118))  # each caption in its own grey, to tell t
 def contact_sheet(scenes: Sequence[Scene], columns: int = 4) -> Image.Image:
     """The images in rows of `columns`, with two of their captions under each."""
     if not scenes or columns < 1:
-        raise ConfigError(
-            f"a sheet of {len(scenes)} scenes in {columns} columns",
-            "there is nothing to show",
-            "Give at least one scene and one column.",
-        )
+        why = "there is nothing to show"
+        hint = "Give at least one scene and one column."
+        raise ConfigError(f"a sheet of {len(scenes)} scenes in {columns} columns", why, hint)
     font = ImageFont.load_default(TEXT_SIZE)
     columns = min(columns, len(scenes))
     texts = [[_wrap(text, font) for text in captions(scene)[:SHOWN]] for scene in scenes]

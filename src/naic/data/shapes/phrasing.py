@@ -4,8 +4,6 @@ People describe one image in many ways. Here the ways are templates: which shape
 which adjectives are left out, and which synonym is taken is drawn at random for each caption.
 """
 
-from collections.abc import Callable
-
 from naic.data.shapes.scenes import Scene, pick, relation
 from naic.data.shapes.voice import Group, Voice
 from naic.data.shapes.words import INVERSES, NUMBER_WORDS, article
@@ -22,7 +20,8 @@ def captions(scene: Scene) -> tuple[str, ...]:
 def phrasings(scene: Scene) -> tuple[tuple[str, str], ...]:
     """The five captions, each with the name of the template that built it; no name comes twice."""
     voice = Voice(scene)
-    templates = (_ABOUT_ONE, _ABOUT_TWO, _ABOUT_THREE)[len(voice.groups) - 1]
+    about = (_ABOUT_ONE, _ABOUT_TWO, _ABOUT_THREE)[len(voice.groups) - 1]
+    templates = {template.__name__.removeprefix("_"): template for template in about}
     said: dict[str, str] = {}
     while len(said) < CAPTIONS:
         name = pick(voice.rng, [name for name in templates if name not in said])
@@ -212,38 +211,15 @@ def _with_both(voice: Voice) -> str:
     return f"{voice.a(middle)} with {one} and {other}"
 
 
-Template = Callable[[Voice], str]
-_ABOUT_ONE: dict[str, Template] = {
-    "plain": _plain,
-    "there": _there,
-    "shown": _shown,
-    "pictured": _pictured,
-    "predicate": _predicate,
-    "that_is": _that_is,
-    "background_with": _background_with,
-    "stands_on": _stands_on,
-}
-_ABOUT_TWO: dict[str, Template] = {
-    "related": _related,
-    "there_related": _there_related,
-    "shown_related": _shown_related,
-    "pictured_related": _pictured_related,
-    "is_related": _is_related,
-    "the_is_related": _the_is_related,
-    "with_it": _with_it,
-    "fronted": _fronted,
-    "listed": _listed,
-    "counted": _counted,
-}
-_ABOUT_THREE: dict[str, Template] = {
-    "between": _between,
-    "there_between": _there_between,
-    "pictured_between": _pictured_between,
-    "is_between": _is_between,
-    "fronted_between": _fronted_between,
-    "listed": _listed,
-    "shown_list": _shown_list,
-    "counted": _counted,
-    "one_and_two": _one_and_two,
-    "with_both": _with_both,
-}
+_ABOUT_ONE = (
+    *(_plain, _there, _shown, _pictured),
+    *(_predicate, _that_is, _background_with, _stands_on),
+)
+_ABOUT_TWO = (
+    *(_related, _there_related, _shown_related, _pictured_related, _is_related),
+    *(_the_is_related, _with_it, _fronted, _listed, _counted),
+)
+_ABOUT_THREE = (
+    *(_between, _there_between, _pictured_between, _is_between, _fronted_between),
+    *(_listed, _shown_list, _counted, _one_and_two, _with_both),
+)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from naic import __version__
 from naic.errors import NaicError
 from naic.progress import SILENT, Callbacks, Progress
-from naic.tasks.benchmark.options import BenchmarkOptions
 from naic.tasks.benchmark.report import Report, describe, notes, save
 from naic.tasks.benchmark.rows import (
     BEAM,
@@ -18,6 +17,7 @@ from naic.tasks.benchmark.rows import (
     RIVALS,
     TEACHER,
     WRITTEN,
+    BenchmarkOptions,
     Row,
     plan,
     with_ratios,
@@ -30,8 +30,6 @@ if TYPE_CHECKING:  # torch takes a second to import: not before there is work fo
     from naic.tasks.benchmark.models import Contest
     from naic.tasks.benchmark.other_models import Rivals
     from naic.tasks.benchmark.timing import Run, Timed
-
-__all__ = ["BenchmarkOptions", "Report", "Row", "benchmark", "dry_run"]
 
 _NAMES = {name: rival for rival, name in RIVALS.items()}
 
@@ -46,7 +44,8 @@ def dry_run(options: BenchmarkOptions) -> list[Row]:
 
     options.check()
     device = choose_device(options.device)
-    return plan(options, device.type, rivals=_transformers_is_here())
+    rivals = importlib.util.find_spec("transformers") is not None
+    return plan(options, device.type, rivals=rivals)
 
 
 def benchmark(options: BenchmarkOptions, callbacks: Callbacks = SILENT) -> Report:
@@ -174,7 +173,3 @@ def _give_back_memory(device: "torch.device") -> None:
     gc.collect()
     if device.type == "cuda":
         torch.cuda.empty_cache()
-
-
-def _transformers_is_here() -> bool:
-    return importlib.util.find_spec("transformers") is not None

@@ -118,10 +118,12 @@ def device_name(device: torch.device) -> str:
 
 def machine(device: torch.device) -> dict[str, Any]:
     """What it was measured on, as far as it can be found out."""
+    # The cores that this process may use: a container may have fewer than its machine.
+    cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
     found: dict[str, Any] = {
         "system": platform.platform(terse=True),
         "processor": _processor(),
-        "cores": _cores(),
+        "cores": cores,
         "threads": torch.get_num_threads(),
         "load": round(os.getloadavg()[0], 2),
         "device": device_name(device),
@@ -133,11 +135,6 @@ def machine(device: torch.device) -> dict[str, Any]:
         found |= {"gpu_memory_gib": round(memory / 2**30, 1), "driver": _driver()}
         found |= {"cuda": torch.version.cuda}
     return found
-
-
-def _cores() -> int:
-    """Those that this process may use: a container may have fewer than its machine."""
-    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
 
 
 def _processor() -> str:

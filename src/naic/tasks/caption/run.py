@@ -14,8 +14,6 @@ from naic.tasks.caption.rows import Rows, refuse_same_images
 if TYPE_CHECKING:  # torch takes a second to import: not before there is work for it
     from naic.runtime.captioner import Caption
 
-__all__ = ["CaptionOptions", "Captioned", "caption"]
-
 
 class Speaker(Protocol):
     """What is needed of a captioner."""

@@ -10,8 +10,7 @@ from naic.data.features import FeatureStore
 from naic.errors import BackboneError, DataError, Problem
 from naic.files import whole_folder
 from naic.progress import Callbacks
-from naic.tasks.finetune.options import FinetuneOptions
-from naic.tasks.finetune.plan import HELD_OUT, TRAIN, FinetunePlan
+from naic.tasks.finetune.plan import HELD_OUT, TRAIN, FinetuneOptions, FinetunePlan
 from naic.tasks.options import PrepareOptions
 from naic.tasks.prepare import prepare
 

@@ -20,8 +20,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from naic.data.batches import count_regions, read_features
-from naic.data.features import FeatureStore, StoredRecord
+from naic.data.batches import count_regions
+from naic.data.features import FeatureStore, StoredRecord, read_features
 from naic.data.readers.captions import read_captions
 from naic.data.records import Problems
 from naic.errors import ConfigError
@@ -63,7 +63,7 @@ class Scorer:
         records = [self.store.records[row] for row in self.rows]
         drawn = self.store.index.get("reader") == "shapes"
         self.references = HumanReferences(str(self.store.folder), "store", split, records, drawn)
-        self._judge = make_judge(self.references, runner, options, say)
+        self._judge = Judge(self.references, runner.preset.settings, options, say)
 
     def is_there(self, stage: str, number: int, beam: int) -> bool:
         """Whether the model of a row is finished, whatever it is asked for."""
@@ -126,7 +126,7 @@ class ReturnedScorer:
             source, read.reader, split, records, read.reader == "shapes"
         )
         self._data = digest_references(read.images)
-        self._judge = make_judge(self.references, runner, options, say)
+        self._judge = Judge(self.references, runner.preset.settings, options, say)
 
     def is_there(self, stage: str, number: int, beam: int) -> bool:
         """Whether the captions of a row came back."""
@@ -148,17 +148,6 @@ class ReturnedScorer:
         # Whether captions of drawn scenes are true was seen where the scenes are.
         facts = None if found is None else found["values"]["facts"]
         return judge_and_keep(self._judge, captions, kept, key, facts)
-
-
-def make_judge(
-    references: HumanReferences,
-    runner: StageRunner,
-    options: ReproduceOptions,
-    say: Callable[[str], None],
-) -> Judge:
-    """One that scores as the preset and the options say."""
-    spice = runner.preset.settings.spice
-    return Judge(references, say, fast=options.fast, spice=spice, log=options.log)
 
 
 def places(runner: StageRunner, out: Path, stage: str, number: int, beam: int) -> tuple[Path, Path]:
