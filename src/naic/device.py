@@ -45,3 +45,8 @@ def keep_freed_memory() -> None:
         library.mallopt(_TRIM_THRESHOLD, _LARGEST_INT)
     except (OSError, AttributeError):  # another C library
         return
+
+
+def device_name(device: torch.device) -> str:
+    """The card's name, or "cpu"."""
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type

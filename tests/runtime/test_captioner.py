@@ -14,8 +14,7 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from naic.backbones.extract import extract
-from naic.backbones.load import load_backbone
+from naic.backbones.load import extract, load_backbone
 from naic.data.features import FeatureStore
 from naic.decode.decoding import Decoding
 from naic.decode.policy import log_policy

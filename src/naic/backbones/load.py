@@ -1,20 +1,24 @@
-"""One way to get a backbone by name, ready to be called.
+"""One way to get a backbone by name, ready to be called, and one to show it many images.
 
 A new backbone is a module beside this one, and one line in `BACKBONES`. The module is imported when
 the backbone is asked for.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from naic.backbones.inside import PREFIX
+from naic.data.decoding import decode_batches
 from naic.device import choose_device, keep_freed_memory
-from naic.errors import BackboneError, ConfigError, MissingExtraError
+from naic.errors import BackboneError, ConfigError, ImageError, MissingExtraError
+
+if TYPE_CHECKING:
+    from naic.images.sources import ImageSource
 
 DEFAULT_PIXELS = 256  # gives the EfficientNets their 8x8 grid
 COLOURS = "+colours"  # after a name: each cell's features end in its colours
@@ -230,3 +234,32 @@ def _measure(name: str, module: nn.Module, pixels: int, device: torch.device) ->
             name, f"does not work at {pixels} pixels ({error})", "Try another --pixels."
         ) from error
     return regions, dim
+
+
+@dataclass(frozen=True, slots=True)
+class Extracted:
+    """What came of one batch of images."""
+
+    positions: list[int]  # which images the rows of `features` belong to
+    features: Tensor  # (len(positions), R, F), on the backbone's device
+    errors: list[tuple[int, ImageError]]
+
+
+def extract(
+    images: "Iterable[ImageSource]", backbone: Backbone, *, batch: int = 16, workers: int = 0
+) -> Iterator[Extracted]:
+    """Features of `images`, a batch at a time, in order; decoding overlaps with the network.
+
+    Which images make a batch does not depend on timing, and so the numbers that come out do not
+    either. `workers` is the number of decoders; 0 means one for each core.
+    """
+    # A network on a CPU leaves little to decode with: threads do, and spare it the pipes.
+    processes = backbone.device.type != "cpu"
+    for decoded in decode_batches(
+        images, backbone.pixels, batch=batch, processes=processes, workers=workers
+    ):
+        if decoded.positions:
+            features = backbone(torch.from_numpy(decoded.pixels))
+        else:
+            features = torch.empty(0, backbone.regions, backbone.dim)
+        yield Extracted(decoded.positions, features, decoded.errors)

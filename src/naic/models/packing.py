@@ -48,11 +48,8 @@ class PackRule:
     group: int = 64
 
     def __post_init__(self) -> None:
-        for name, value in (
-            ("bits", self.bits),
-            ("output_bits", self.output_bits),
-            ("backbone_bits", self.backbone_bits),
-        ):
+        for name in ("bits", "output_bits", "backbone_bits"):
+            value = getattr(self, name)
             if not FEWEST_BITS <= value <= MOST_BITS:
                 why = f"{value} is not from {FEWEST_BITS} to {MOST_BITS}"
                 raise ConfigError(name, why, "Try 5.")
@@ -112,7 +109,9 @@ def unpack(
         why = _misfit(codes, scales, like.shape)
         if why:
             raise CheckpointError(str(path), f"{name}: {why}", "Use a whole copy of it.")
-        weights[name] = _restore(codes, scales, like.shape)
+        whole = unpack_bits(codes, like.numel()).reshape(scales.numel(), -1)
+        groups = dequantise(whole, scales.reshape(-1), codes.shape[0])
+        weights[name] = groups.reshape(like.shape)
         del weights[name + CODES], weights[name + SCALES]
     return weights
 
@@ -133,11 +132,6 @@ def _misfit(codes: Tensor, scales: Tensor, shape: torch.Size) -> str:
     if not scales.isfinite().all():
         return "its scales are no finite numbers"
     return ""
-
-
-def _restore(codes: Tensor, scales: Tensor, shape: torch.Size) -> Tensor:
-    whole = unpack_bits(codes, prod(shape)).reshape(scales.numel(), -1)
-    return dequantise(whole, scales.reshape(-1), codes.shape[0]).reshape(shape)
 
 
 def quantise(groups: Tensor, bits: int) -> tuple[Tensor, Tensor]:

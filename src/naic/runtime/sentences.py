@@ -105,16 +105,12 @@ def found_sentences(
     """The sentences of a beam, words (B, W, N) and scores (B, W); places that none fills go."""
     return [
         [
-            Sentence(_spoken(ids), score)
+            Sentence(tuple(itertools.takewhile(lambda id_: id_ != PERIOD, ids)), score)
             for ids, score in zip(own, likely, strict=True)
             if score > -math.inf
         ]
         for own, likely in zip(words, scores, strict=True)
     ]
-
-
-def _spoken(ids: Sequence[int]) -> tuple[int, ...]:
-    return tuple(itertools.takewhile(lambda id_: id_ != PERIOD, ids))
 
 
 def _without_repeats(proposals: Proposals) -> Proposals:

@@ -25,8 +25,7 @@ from naic.resume import claim
 from naic.tasks.options import PrepareOptions
 
 if TYPE_CHECKING:  # torch takes a second to import: not before there is work for it
-    from naic.backbones.extract import Extracted
-    from naic.backbones.load import Backbone
+    from naic.backbones.load import Backbone, Extracted
 
 # A dry run tells the time an image takes from the second half of these: when the first batch comes
 # out, several are decoded already.
@@ -88,7 +87,7 @@ def prepare(
 
 def dry_run(options: PrepareOptions) -> PrepareDryRun:
     """Counts, gigabytes and time of a run, without writing anything."""
-    from naic.backbones.extract import extract
+    from naic.backbones.load import extract
 
     options.check()
     problems = Problems(skip=options.skip_bad)
@@ -253,7 +252,7 @@ def _extracted(
     records: Sequence[Record], positions: list[int], backbone: "Backbone", options: PrepareOptions
 ) -> Iterator[tuple[int, "Extracted"]]:
     """Batches with the position of their first record; no batch crosses the end of a shard."""
-    from naic.backbones.extract import extract
+    from naic.backbones.load import extract
 
     images = [records[position].image for position in positions]
     batches = extract(images, backbone, batch=options.batch, workers=options.workers)

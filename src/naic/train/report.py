@@ -15,6 +15,7 @@ from accelerate.utils import broadcast_object_list
 
 from naic import __version__
 from naic.decode.decoding import Decoding
+from naic.device import device_name
 from naic.files import remove_temporaries, write_atomically
 from naic.models.folder import CARD, WEIGHTS, read_weights
 from naic.train import checkpoint
@@ -122,7 +123,7 @@ class Reporter:
             "best_step": guard.best_step,
             "steps": inputs.steps,
             "seconds": seconds,
-            "device": _device_name(self._training.accelerator.device),
+            "device": device_name(self._training.accelerator.device),
             "processes": self._training.accelerator.num_processes,
             "versions": {
                 "naic": __version__,
@@ -203,7 +204,3 @@ def scores_of(found: Validation) -> dict[str, float]:
         "bad_endings": found.bad_endings,
     }
     return scores if found.facts is None else scores | {"facts": found.facts}
-
-
-def _device_name(device: torch.device) -> str:
-    return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type

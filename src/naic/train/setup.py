@@ -56,7 +56,11 @@ def take_folder(settings: Settings, *, resume: bool) -> Iterator[tuple[Accelerat
     check_processes(settings, accelerator.device.type, accelerator.num_processes)
     with ExitStack() as stack:
         if accelerator.is_main_process:
-            _make_folder(settings.out)
+            try:
+                settings.out.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                why = f"cannot be made a folder ({error.strerror})"
+                raise StoreError(str(settings.out), why, "Choose another --out.") from error
             stack.enter_context(locked(settings.out))
         inputs = find_inputs(settings)
         if accelerator.is_main_process:
@@ -131,14 +135,6 @@ def _accelerator(settings: Settings) -> Accelerator:
         why = f"this run wants {chosen.type}, and accelerate chose {accelerator.device.type}"
         raise ConfigError("engine.device", why, "Unset ACCELERATE_... in the environment.")
     return accelerator
-
-
-def _make_folder(out: Path) -> None:
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        why = f"cannot be made a folder ({error.strerror})"
-        raise StoreError(str(out), why, "Choose another --out.") from error
 
 
 def check_folder(inputs: Inputs, *, resume: bool) -> None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
+from naic.device import device_name
 from naic.text.vocabulary import PERIOD
 
 if TYPE_CHECKING:
@@ -109,11 +110,6 @@ def _wait(device: torch.device) -> None:
     """Until the device has done all it was told to."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
-
-
-def device_name(device: torch.device) -> str:
-    """The card's name, or "cpu"."""
-    return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
 
 
 def machine(device: torch.device) -> dict[str, Any]:

@@ -196,9 +196,9 @@ def measure_latency(
     import torch
 
     from naic.decode.decoding import Decoding
-    from naic.device import choose_device
+    from naic.device import choose_device, device_name
     from naic.models.folder import load_model
-    from naic.tasks.benchmark.timing import device_name, milliseconds
+    from naic.tasks.benchmark.timing import milliseconds
 
     chosen = choose_device(device)
     loaded = {name: load_model(folder, device=chosen) for name, (folder, _) in models.items()}
