@@ -21,7 +21,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from naic.images import open_image, square_pixels
+from naic.images.converting import square_pixels
+from naic.images.opening import open_image
 from naic.runtime.captioner import BATCH, shipped_model
 from naic.runtime.engines import Engine
 from naic.runtime.load import make_ready

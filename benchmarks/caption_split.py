@@ -6,9 +6,9 @@ python benchmarks/caption_split.py runs/packed --features data/coco-pixels --spl
 import argparse
 from pathlib import Path
 
-from naic.backbones.load import choose_device
 from naic.data.features import FeatureStore
 from naic.decode.decoding import Decoding
+from naic.device import choose_device
 from naic.errors import NaicError
 from naic.files import write_atomically
 from naic.models.folder import load_model

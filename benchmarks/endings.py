@@ -14,7 +14,7 @@ from pathlib import Path
 
 from naic.data.readers.captions import read_captions
 from naic.data.records import Problems
-from naic.metrics.habits import habits
+from naic.metrics.score import habits
 from naic.text import tokenise
 from naic.text.vocabulary import BAD_ENDINGS
 

@@ -21,7 +21,7 @@ from typing import Any, get_args
 import torch
 from torch import Tensor, nn
 
-from naic.backbones.load import choose_device
+from naic.device import choose_device
 from naic.learn.cider.references import References
 from naic.learn.cider.rewards import make_rewards
 from naic.train.batches import Batch, Feed

@@ -25,9 +25,7 @@ from pathlib import Path
 
 import numpy as np
 
-from naic.metrics.bleu import bleu
-from naic.metrics.cider import cider
-from naic.metrics.rouge import rouge_l
+from naic.metrics.cider import bleu, cider, rouge_l
 from naic.metrics.score import Score
 from naic.text import tokenise
 

@@ -23,7 +23,8 @@ import torch
 from torch import Tensor
 
 from naic.errors import NaicError
-from naic.images import open_image, square_pixels
+from naic.images.converting import square_pixels
+from naic.images.opening import open_image
 from naic.metrics.cider import cider
 from naic.runtime.captioner import shipped_model
 from naic.runtime.engines import Engine

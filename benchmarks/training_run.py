@@ -15,7 +15,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from naic.train.runlog import Metrics, read_metrics
+from naic.train.logs import Metrics, read_metrics
 
 # What evaluate writes of itself and of the data; a page needs no more of it than these.
 KEPT = ("intervals", "bootstrap", "habits", "signature", "signature_line", "source")

@@ -21,8 +21,8 @@ import tyro
 from naic.cli.main import VERBS, main
 from naic.errors import ConfigError
 from naic.runtime import captioner
-from naic.tasks.finetune.options import FinetuneOptions
-from naic.tasks.reproduce import read_preset
+from naic.tasks.finetune.plan import FinetuneOptions
+from naic.tasks.reproduce.preset import read_preset
 from naic.train.config import read_settings
 from tests.docs_needs import ELSEWHERE, NEEDS
 

@@ -20,7 +20,7 @@ from PIL import Image
 
 from naic.config import to_toml
 from naic.errors import DataError
-from naic.images import IMAGE_SUFFIXES
+from naic.images.formats import IMAGE_SUFFIXES
 from tests.runtime.small import make_model
 
 LISTED = read_album(ALBUM)

@@ -22,7 +22,7 @@ from naic.data.records import READER_NAMES
 from naic.decode.decoding import Decoding
 from naic.tasks.evaluate.options import EvaluateOptions
 from naic.tasks.options import DistilOptions
-from naic.tasks.reproduce import read_preset
+from naic.tasks.reproduce.preset import read_preset
 from naic.text import Vocabulary
 from naic.train.config import read_settings
 from tests.data.pseudos import make_pseudo, taught

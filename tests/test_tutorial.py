@@ -13,7 +13,8 @@ from naic.cli.train import _parse as parse_train
 from naic.tasks.caption.options import CaptionOptions
 from naic.tasks.evaluate.options import EvaluateOptions
 from naic.tasks.options import DistilOptions, PackOptions
-from naic.tasks.reproduce import ReproduceOptions, read_preset
+from naic.tasks.reproduce.preset import read_preset
+from naic.tasks.reproduce.run_file import ReproduceOptions
 from naic.train.config import read_settings
 
 ROOT = Path(__file__).parent.parent

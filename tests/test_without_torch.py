@@ -8,9 +8,9 @@ AROUND = (
     "naic.images.sources",
     "naic.text",
     "naic.decode.decoding",
-    "naic.decode.repeats",
+    "naic.decode.decoding",
     "naic.runtime.sentences",
-    "naic.metrics.habits",
+    "naic.metrics.score",
 )
 
 

@@ -6,10 +6,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from naic.decode.parallel import parallel
-from naic.decode.policy import NEVER
+from naic.decode.policy import parallel
 from naic.models.captioners import CAPTIONERS
 from naic.models.contract import CaptionerSpec
+from naic.text.vocabulary import NEVER
 
 
 @dataclass(frozen=True)

@@ -39,17 +39,10 @@ def _exactly(value: Any, kind: type) -> Any:  # noqa: ANN401
     """No conversions that would hide a mistake: "false" is not true, 16.7 is not 16."""
     if type(value) is kind:
         return value
-    if kind is float and type(value) is int:
-        return float(value)
+    if (kind, type(value)) in ((float, int), (Path, str)):
+        return kind(value)
     why, hint = _WANTED[kind]
     raise _BadValueError(f"{value!r} {why}", hint)
-
-
-def _path(value: Any, kind: type[Path]) -> Path:  # noqa: ANN401
-    if type(value) is not str:
-        why, hint = _WANTED[kind]
-        raise _BadValueError(f"{value!r} {why}", hint)
-    return Path(value)
 
 
 def _is_list(kind: Any) -> bool:  # noqa: ANN401
@@ -83,9 +76,8 @@ def _list_of(text: str, kind: Any) -> str:  # noqa: ANN401
     return f"[{', '.join(quoted)}]"
 
 
-for _kind in (bool, int, float, str):
+for _kind in _WANTED:
     _converter.register_structure_hook(_kind, _exactly)
-_converter.register_structure_hook(Path, _path)
 _converter.register_structure_hook_func(_is_list, _tuple)
 _converter.register_structure_hook_func(_is_choice, _choice)
 

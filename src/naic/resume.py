@@ -47,17 +47,12 @@ def locked(folder: Path, *, shared: bool = False) -> Iterator[None]:
         try:
             fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise StoreError(
-                str(folder),
-                "another run is writing to this folder",
-                "Wait for it to end, or choose another --out.",
-            ) from None
+            hint = "Wait for it to end, or choose another --out."
+            raise StoreError(str(folder), "another run is writing to this folder", hint) from None
         except OSError as error:
-            raise StoreError(
-                str(folder),
-                f"cannot be locked against other runs ({error.strerror})",
-                "Choose an --out on a disk of this machine.",
-            ) from error
+            why = f"cannot be locked against other runs ({error.strerror})"
+            hint = "Choose an --out on a disk of this machine."
+            raise StoreError(str(folder), why, hint) from error
         yield
     finally:
         os.close(descriptor)

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from naic.backbones import load_backbone
 from naic.backbones.blobs import LEAST, REGIONS, SIDE, VERSION, Blobs, _largest
-from naic.data.shapes.drawing import PAINT, PAPER, draw
+from naic.backbones.load import load_backbone
+from naic.data.shapes.dataset import PAINT, PAPER, draw
 from naic.data.shapes.scenes import Scene, SceneObject, make_scene
 from naic.errors import BackboneError, ConfigError
 from naic.tasks.options import PrepareOptions

@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from naic.backbones import load_backbone
 from naic.backbones.colours import WithColours
+from naic.backbones.load import load_backbone
 from naic.errors import BackboneError
 
 

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from naic.backbones import load_backbone
+from naic.backbones.load import load_backbone
 from naic.backbones.patches import CELL, Patches, put_together, vary
 from naic.errors import BackboneError, ConfigError
 

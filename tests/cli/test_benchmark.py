@@ -7,7 +7,7 @@ import pytest
 import tyro
 
 from naic.cli.main import main
-from naic.tasks.benchmark.run import BenchmarkOptions
+from naic.tasks.benchmark.rows import BenchmarkOptions
 from tests.runtime.small import NETWORK, make_model
 
 GUIDE = Path(__file__).parents[2].joinpath("docs", "benchmark.md").read_text(encoding="utf-8")

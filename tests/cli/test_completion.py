@@ -1,7 +1,6 @@
 """The scripts complete what the verbs take; each is tried in its shell, where that is installed."""
 
 import dataclasses
-import os
 import re
 import shlex
 import shutil
@@ -9,16 +8,21 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Annotated, Any, Literal
 
 import pytest
+from tyro.conf import FlagCreatePairsOff, Positional, arg
 
-from naic.cli.completion import Option, Verb, bash, describe, fish, read_option, zsh
+from naic.cli.completion import Option, Verb, bash, describe, fish, read_field, zsh
 from naic.cli.main import VERBS, main
+from naic.models.config import TransformerConfig
 from naic.tasks.caption.options import CaptionOptions
 from naic.tasks.evaluate.options import EvaluateOptions
-from naic.tasks.finetune.options import FinetuneOptions
+from naic.tasks.finetune.plan import FinetuneOptions
 from naic.tasks.options import DistilOptions, PackOptions, PrepareOptions
-from naic.tasks.reproduce import ReproduceOptions
+from naic.tasks.reproduce.run_file import ReproduceOptions
+from naic.train.config import setting_kinds
+from naic.train.settings import Settings
 
 # Stands in for a TAB at the end of a line, as bash itself would call the function.
 PRESS_TAB = """
@@ -73,7 +77,7 @@ def test_verbs(folder: Path) -> None:
 
 def test_options(folder: Path) -> None:
     assert complete(folder, "prepare", "table", "x.csv", "--per") == ["--per-shard"]
-    assert complete(folder, "train", "--") == ["--resume", "--nproc", "--dry-run"]
+    assert complete(folder, "train", "--r")[:2] == ["--resume", "--run.epochs"]
     assert complete(folder, "doctor", "--j") == ["--json"]
 
 
@@ -150,35 +154,39 @@ def test_every_verb_has_its_options(verb: str) -> None:
     described = describe(verb)
     assert described.options
     for option in described.options:
-        assert all(re.fullmatch(r"--?[a-z][a-z-]*", name) for name in option.names), option
+        assert all(re.fullmatch(r"--?[a-z][a-z0-9.-]*", name) for name in option.names), option
 
 
 @pytest.mark.parametrize(
-    ("line", "option"),
+    ("kind", "found"),
     [
-        ("-h, --help", Option(("-h", "--help"), "flag")),
-        ("--fast, --no-fast", Option(("--fast", "--no-fast"), "flag")),
-        ("--out DIR", Option(("--out",), "folders")),
-        ("--model MODEL", Option(("--model",), "models")),
-        ("--images PATH ...", Option(("--images",), "files")),
-        ("--batch INT", Option(("--batch",), "text")),
-        ("--reader {None,coco,table}", Option(("--reader",), "words", ("coco", "table"))),
-        ("--metrics {Bleu,SPICE} ...", Option(("--metrics",), "words", ("Bleu", "SPICE"))),
-        ("--java-seconds {None}|FLOAT", Option(("--java-seconds",), "text")),
-        ("--resume auto", Option(("--resume",), "words", ("auto",))),
-        ("--section.key VALUE", None),
+        (bool, Option(("--x-y", "--no-x-y"), "flag")),
+        (Annotated[bool, FlagCreatePairsOff], Option(("--x-y",), "flag")),
+        (Annotated[Path, arg(metavar="DIR")], Option(("--x-y",), "folders")),
+        (Annotated[Path | None, arg(metavar="MODEL")], Option(("--x-y",), "models")),
+        (Annotated[tuple[Path, ...], arg(metavar="PATH ...")], Option(("--x-y",), "files")),
+        (Annotated[str | None, arg(metavar="STORE")], Option(("--x-y",), "folders")),
+        (Path | None, Option(("--x-y",), "files")),
+        (int, Option(("--x-y",), "text")),
+        (float | None, Option(("--x-y",), "text")),
+        (Literal["coco", "table"] | None, Option(("--x-y",), "words", ("coco", "table"))),
+        (tuple[Literal["a", "b"], ...], Option(("--x-y",), "words", ("a", "b"))),
+        (Annotated[str | None, arg(metavar="{auto}")], Option(("--x-y",), "words", ("auto",))),
+        (Annotated[Literal["a", "b"], Positional], ("a", "b")),
+        (Annotated[str, Positional], ()),
     ],
 )
-def test_lines_of_help(line: str, option: Option | None) -> None:
-    assert read_option(line) == option
+def test_types_of_options(kind: Any, found: Option | tuple[str, ...]) -> None:
+    assert read_field("x_y", kind) == found
 
 
-def test_the_environment_is_left_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("NO_COLOR", raising=False)
-    monkeypatch.setenv("COLUMNS", "33")
-    before = dict(os.environ)
-    describe("shapes")
-    assert dict(os.environ) == before
+def test_every_setting_of_a_run_is_completed(folder: Path) -> None:
+    names = {name for option in describe("train").options for name in option.names}
+    for name in (*setting_kinds(Settings), *setting_kinds(TransformerConfig, "model.")):
+        assert name == "model" or f"--{name.replace('_', '-')}" in names
+    assert complete(folder, "train", "c.toml", "--cmal.ba") == ["--cmal.baseline"]
+    assert complete(folder, "train", "c.toml", "--cmal.baseline", "l") == ["loo"]
+    assert complete(folder, "train", "c.toml", "--data.features", "") == ["holiday"]
 
 
 @pytest.mark.parametrize("maker", [zsh, fish])

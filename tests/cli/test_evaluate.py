@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from naic.cli.main import main
-from naic.data import shapes
+from naic.data.shapes import dataset
 from naic.errors import MetricError, MissingExtraError
 from naic.tasks.evaluate import run as task
 from tests.tasks.evaluate.evaluations import broken
@@ -17,7 +17,7 @@ from tests.tasks.evaluate.evaluations import broken
 
 @pytest.fixture
 def results(tmp_path: Path) -> str:
-    rows = [{"image_id": r.id, "caption": r.captions[0]} for r in shapes.records(60, 0)]
+    rows = [{"image_id": r.id, "caption": r.captions[0]} for r in dataset.records(60, 0)]
     path = tmp_path / "results.json"
     path.write_text(json.dumps(rows), encoding="utf-8")
     return str(path)
@@ -52,7 +52,7 @@ def test_two_systems(results: str, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_few_images(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    rows = [{"image_id": r.id, "caption": r.captions[0]} for r in shapes.records(49, 0)]
+    rows = [{"image_id": r.id, "caption": r.captions[0]} for r in dataset.records(49, 0)]
     path = tmp_path / "few.json"
     path.write_text(json.dumps(rows), encoding="utf-8")
     words = ["evaluate", str(path), "--references", "49", "--fast", "--against", str(path)]

@@ -1,6 +1,7 @@
 """`naic train`: what its words mean, what it prints, and its exit codes."""
 
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -8,13 +9,16 @@ import pytest
 import torch
 
 from naic.cli.main import main
+from naic.models.config import TransformerConfig
 from naic.train import launch as launch_module
 from naic.train import watchdog
-from naic.train.config import settings_toml
+from naic.train.config import setting_kinds, settings_toml
 from naic.train.engine import TrainingEngine
+from naic.train.logs import read_metrics
 from naic.train.loop import train
-from naic.train.runlog import read_metrics
+from naic.train.settings import Settings
 from tests.models.conftest import one_thread
+from tests.toy import add_bag
 from tests.train.runs import enter, make_home, run_settings
 
 __all__ = ["one_thread"]
@@ -41,12 +45,48 @@ def everything(folder: Path) -> dict[str, bytes]:
 
 @pytest.mark.parametrize("words", [["--help"], ["-h"], ["config.toml", "--help"]])
 def test_help(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["train", *words]) == 0
+    with pytest.raises(SystemExit) as stopped:
+        main(["train", *words])
+    assert stopped.value.code == 0
     text = capsys.readouterr().out
-    assert text.startswith("usage: naic train CONFIG")
-    for option in ("--resume auto", "--nproc N", "--dry-run", "--section.key VALUE"):
+    assert text.startswith("usage: naic train [-h] [OPTIONS]")
+    for option in ("--resume {auto}", "--nproc N", "--dry-run", "--model.width INT"):
         assert option in text
     assert not RUN.exists()
+
+
+def test_help_lists_every_setting_with_its_meaning_and_default(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "100")  # one column
+    monkeypatch.setenv("NO_COLOR", "1")
+    with pytest.raises(SystemExit):
+        main(["train", "--help"])
+    lines = [line.strip("│╭╰─╮╯- ") for line in capsys.readouterr().out.splitlines()]
+    told = " ".join(lines[lines.index("options") :])
+    kinds = setting_kinds(Settings) | setting_kinds(TransformerConfig, "model.")
+    del kinds["model"]
+    for name in kinds:
+        option = re.escape(name.replace("_", "-"))
+        takes = rf"(?<![\w.]){option} [A-Z{{]\S+ +"
+        found = re.search(rf"{takes}(.*?)\((default: .+?|required.*?)\)", told)
+        assert found, name
+        assert re.search(r"\w+\W+\w+", found[1]), name
+        assert "default:" not in found[1], name
+    assert re.search(r"cmal.baseline \{none,ma,sc,loo,cf\} [^(]*\(default: \"cf\"\)", told)
+    assert re.search(r"data.train LIST [^(]*\(default: \[\"train\"\]\)", told)
+    assert re.search(r"data.features STORE [^(]*\(required, here or in CONFIG\)", told)
+
+
+def test_help_lists_the_settings_of_another_captioner(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add_bag(monkeypatch)
+    with pytest.raises(SystemExit):
+        main(["train", "--captioner", "bag", "--help"])
+    text = capsys.readouterr().out
+    assert "--model.hidden INT" in text
+    assert "--model.width" not in text
 
 
 def test_nothing_is_bad_usage(capsys: pytest.CaptureFixture[str]) -> None:
@@ -59,14 +99,19 @@ def test_nothing_is_bad_usage(capsys: pytest.CaptureFixture[str]) -> None:
     [
         (["missing.toml"], "missing.toml: cannot be read"),
         (["config.toml", "config.toml"], "one config file is needed, and there are 2"),
+        (["config.toml", "b.toml", "--seed", "3"], "one config file is needed, and there are 2"),
         (["--run.epochs", "3"], "one config file is needed, and there are 0"),
         (["config.toml", "--nproc", "0"], "--nproc: '0' is no number of processes"),
         (["config.toml", "--nproc", "-1"], "--nproc: '-1' is no number of processes"),
         (["config.toml", "--nproc", "two"], "--nproc: 'two' is no number of processes"),
-        (["config.toml", "--resume", "maybe"], "--resume: 'maybe' is not known"),
+        (["config.toml", "--resume", "maybe"], "--resume: there is no 'maybe'. One of: auto."),
         (["config.toml", "--resume"], "--resume: its value is missing"),
         (["config.toml", "--run.epochs"], "--run.epochs: its value is missing"),
         (["config.toml", "--run.epoch", "3"], "Did you mean --run.epochs?"),
+        (["--run.epoch", "3", "config.toml"], "Did you mean --run.epochs?"),
+        (["--config", "config.toml"], "one config file is needed, and there are 0"),
+        (["config.toml", "--model", "x"], "--model: there is no such setting."),
+        (["config.toml", "--cmal.baseline", "None"], "--cmal.baseline: there is no 'None'. One"),
         (["config.toml", "--runs.epochs", "3"], "--runs.epochs: there is no such setting. Did"),
         (["config.toml", "--model.widht", "3"], "Did you mean --model.width?"),
         (["config.toml", "--zzz", "3"], "--zzz: there is no such setting. `naic train --help`"),

@@ -6,8 +6,7 @@ from typing import Any
 
 from naic.data.features import FeatureStore
 from naic.data.joined import backbone
-from naic.data.pseudo import PseudoStore, Taught
-from naic.data.pseudowriter import PseudoWriter
+from naic.data.pseudo import PseudoStore, PseudoWriter, Taught
 from naic.text import Vocabulary
 from naic.text.vocabulary import SPECIAL
 

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from naic.data.batches import Ints, Stream, Targets, columns, count_regions, read_features
+from naic.data.batches import Ints, Stream, Targets, columns, count_regions
+from naic.data.features import read_features
 from naic.errors import ConfigError, DataError, StoreError
 from naic.text import PAD, PERIOD, UNK, Vocabulary
 from tests.data.stores import DIM, make_store

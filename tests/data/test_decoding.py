@@ -11,7 +11,7 @@ from PIL import Image
 from naic.data import decoding
 from naic.data.decode_worker import LENGTH, pack, unpack
 from naic.data.decoding import ENOUGH_FOR_PROCESSES, ImageDecoder, decode_batches
-from naic.data.shapes import SceneImage
+from naic.data.shapes.dataset import SceneImage
 from naic.errors import ImageError
 from naic.images.sources import (
     BytesImage,

@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from naic.data.batches import count_regions, read_features
+from naic.data.batches import count_regions
+from naic.data.features import read_features
 from naic.data.joined import JoinedStore
 from naic.errors import StoreError
 from tests.data.stores import make_store

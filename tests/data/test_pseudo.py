@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from naic.data.batches import Targets
 from naic.data.features import FeatureStore
 from naic.data.joined import JoinedStore
-from naic.data.pseudo import FORMAT, PseudoStore, Taught, look_up
-from naic.data.pseudowriter import PseudoWriter, remove_halves
+from naic.data.pseudo import FORMAT, PseudoStore, PseudoWriter, Taught, look_up, remove_halves
 from naic.errors import ConfigError, DataError, StoreError
 from naic.text import PAD, PERIOD, Vocabulary
 from tests.data.pseudos import PER_SHARD, WORDS, make_pseudo, settings_of, taught
@@ -144,7 +143,7 @@ def test_a_finished_store_keeps_its_description(
 ) -> None:
     make_pseudo(tmp_path / "p", SAID)
     before = files(tmp_path / "p")
-    monkeypatch.setattr("naic.data.pseudowriter.__version__", "99")
+    monkeypatch.setattr("naic.data.pseudo.__version__", "99")
     make_pseudo(tmp_path / "p", SAID)
     assert files(tmp_path / "p") == before
     (tmp_path / "p" / "shard-00000.jsonl").unlink()
@@ -261,5 +260,5 @@ def test_words_that_are_not_known_are_refused() -> None:
 
 
 def test_importing_it_does_not_import_torch() -> None:
-    code = "import sys, naic.data.pseudowriter; sys.exit('torch' in sys.modules)"
+    code = "import sys, naic.data.pseudo; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

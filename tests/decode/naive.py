@@ -6,9 +6,8 @@ from itertools import product
 import torch
 from torch import Tensor
 
-from naic.decode.policy import NEVER
 from naic.models.transformer import TransformerCaptioner
-from naic.text.vocabulary import PAD, PERIOD
+from naic.text.vocabulary import NEVER, PAD, PERIOD
 
 Sentence = tuple[int, ...]
 

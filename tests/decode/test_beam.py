@@ -8,11 +8,10 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from torch.testing import assert_close
 
-from naic.decode.beam import beam_search
-from naic.decode.policy import NEVER, log_policy, spoken
-from naic.decode.stepwise import greedy
+from naic.decode.policy import log_policy, spoken
+from naic.decode.stepwise import beam_search, greedy
 from naic.errors import ConfigError
-from naic.text.vocabulary import PAD, PERIOD
+from naic.text.vocabulary import NEVER, PAD, PERIOD
 from tests.decode.naive import naive_beam, padded, score, sentences
 from tests.models.small import images, small
 

@@ -8,9 +8,8 @@ from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.testing import assert_close
 
-from naic.decode.beam import beam_search
-from naic.decode.parallel import parallel
-from naic.decode.stepwise import greedy, sample
+from naic.decode.policy import parallel
+from naic.decode.stepwise import beam_search, greedy, sample
 from naic.models.config import TransformerConfig
 from naic.models.transformer import TransformerCaptioner
 from naic.text.vocabulary import BOS
@@ -38,7 +37,7 @@ def _beam(
 def _sample(
     model: TransformerCaptioner, features: Tensor, mask: Tensor | None
 ) -> tuple[Tensor, Tensor]:
-    said = sample(model, model.encode(features, mask), 5, temperature=1.5, top_k=50, top_p=0.9)
+    said = sample(model, model.encode(features, mask), 5)
     return said.words, said.log_probs
 
 

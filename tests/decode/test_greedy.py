@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from naic.decode.policy import NEVER, log_policy, spoken
+from naic.decode.policy import log_policy, spoken
 from naic.decode.stepwise import greedy
-from naic.text.vocabulary import PAD, PERIOD
+from naic.text.vocabulary import NEVER, PAD, PERIOD
 from tests.decode.naive import naive_greedy
 from tests.models.small import images, small
 

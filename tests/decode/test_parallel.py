@@ -5,11 +5,17 @@ import torch
 from torch import Tensor
 from torch.testing import assert_close
 
-from naic.decode.parallel import MOST_OF_A_PIECE, PIECE, by_pieces, likeliest, parallel
-from naic.decode.policy import NEVER, log_policy
+from naic.decode.policy import (
+    MOST_OF_A_PIECE,
+    PIECE,
+    by_pieces,
+    likeliest,
+    log_policy,
+    parallel,
+)
 from naic.errors import ConfigError
 from naic.models.transformer import TransformerCaptioner
-from naic.text.vocabulary import PERIOD
+from naic.text.vocabulary import NEVER, PERIOD
 from tests.models.small import images, small
 
 

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from torch.testing import assert_close
 
 from naic.decode.decoding import READABLE, Decoding
-from naic.decode.policy import NEVER, log_policy, spoken
+from naic.decode.policy import log_policy, spoken
 from naic.errors import ConfigError
-from naic.text.vocabulary import BOS, PAD, PERIOD, UNK
+from naic.text.vocabulary import BOS, NEVER, PAD, PERIOD, UNK
 
 
 def test_never() -> None:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from naic.decode.repeats import LogProbs, Words, without_repeats
+from naic.decode.decoding import LogProbs, Words, without_repeats
 from naic.errors import ConfigError
 from naic.text.vocabulary import PERIOD
 

@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 from PIL import Image, ImageCms
 
-from naic.images import open_image, square_pixels
-from naic.images.converting import to_rgb
+from naic.images.converting import square_pixels, to_rgb
 from naic.images.formats import HAS_AVIF
+from naic.images.opening import open_image
 from tests.images.images import (
     Pixels,
     chunk,

@@ -3,7 +3,8 @@ import struct
 import pytest
 
 from naic.errors import ImageError
-from naic.images import IMAGE_SUFFIXES, UNSUPPORTED_SUFFIXES, open_image
+from naic.images.formats import IMAGE_SUFFIXES, UNSUPPORTED_SUFFIXES
+from naic.images.opening import open_image
 from tests.images.images import encode, photo
 
 FTYP = b"\0\0\0\x18ftyp"

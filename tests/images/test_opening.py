@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from PIL import Image, ImageFile
 
 from naic.errors import ImageError
-from naic.images import MAX_PIXELS, open_image, square_pixels
+from naic.images.converting import square_pixels
 from naic.images.formats import HAS_AVIF
+from naic.images.opening import MAX_PIXELS, open_image
 from tests.images.images import chunk, encode, exif, jpeg_segment, photo, png, samples
 
 SAMPLES = samples()

@@ -8,7 +8,7 @@ from typing import BinaryIO, cast
 import pytest
 
 from naic.errors import ImageError
-from naic.images import MAX_BYTES, ImageInput, open_image
+from naic.images.opening import MAX_BYTES, ImageInput, open_image
 from tests.images.images import encode, photo
 
 

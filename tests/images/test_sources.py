@@ -11,8 +11,9 @@ from PIL import Image
 
 from naic.data.decoding import ImageDecoder
 from naic.errors import ImageError
-from naic.images import open_image, square_pixels
 from naic.images import sources as images_module
+from naic.images.converting import square_pixels
+from naic.images.opening import open_image
 from naic.images.sources import as_source
 from tests.images.images import encode, exif, photo
 

@@ -3,8 +3,8 @@ import struct
 import pytest
 
 from naic.errors import ImageError
-from naic.images import open_image
 from naic.images.containers import DamagedError, clean_tiff
+from naic.images.opening import open_image
 from tests.images.images import encode, photo
 
 GREY = {256: 4, 257: 4, 258: 8, 259: 1, 262: 1, 273: 8, 277: 1, 278: 4, 279: 16}

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.testing import assert_close
 
-from naic.learn.baselines import (
+from naic.learn.losses import (
     DECAY,
     MovingAverage,
     counterfactual_advantage,

@@ -4,8 +4,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from naic.learn.word_habits import bad_ending_table, bad_endings, repeats
-from naic.metrics.habits import habits
+from naic.learn.losses import bad_ending_table, bad_endings, repeats
+from naic.metrics.score import habits
 from naic.text import PERIOD, Vocabulary
 
 VOCABULARY = Vocabulary.build(["a dog runs with the big ball of"], more_than=0)

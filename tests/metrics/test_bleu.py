@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from naic.errors import DataError
-from naic.metrics.bleu import bleu
+from naic.metrics.cider import bleu
 from naic.metrics.ngrams import stable_order
 from tests.metrics.public import (
     Case,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from naic.metrics.habits import Habits, habits
+from naic.metrics.score import Habits, habits
 from naic.text.vocabulary import BAD_ENDINGS
 
 ROOT = Path(__file__).parent.parent.parent

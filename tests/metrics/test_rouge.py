@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from naic.errors import DataError
-from naic.metrics.rouge import rouge_l
+from naic.metrics.cider import rouge_l
 from tests.metrics.public import (
     UNSEEN,
     Case,

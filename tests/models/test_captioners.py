@@ -3,15 +3,14 @@
 import pytest
 import torch
 
-from naic.decode.beam import beam_search
 from naic.decode.decoding import Decoding
-from naic.decode.parallel import parallel
-from naic.decode.policy import NEVER, log_policy, spoken
-from naic.decode.stepwise import greedy
+from naic.decode.policy import log_policy, parallel, spoken
+from naic.decode.stepwise import beam_search, greedy
 from naic.errors import ConfigError
 from naic.models.captioners import CAPTIONERS, captioner_spec
 from naic.models.config import TransformerConfig
 from naic.models.transformer import TransformerCaptioner
+from naic.text.vocabulary import NEVER
 from tests.models.small import FEATURES, images, small
 
 MASK = torch.arange(4) < torch.tensor([4, 2, 3])[:, None]

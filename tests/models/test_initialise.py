@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from naic.errors import CheckpointError
-from naic.models.initialise import take_weights
+from naic.models.captioners import take_weights
 from tests.models.small import small
 
 EMBEDDING = "decoder.embedding.weight"

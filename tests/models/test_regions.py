@@ -7,8 +7,7 @@ import torch
 
 from naic.errors import ConfigError
 from naic.models.config import TransformerConfig
-from naic.models.encoder import Encoder, some_regions
-from naic.models.transformer import TransformerCaptioner
+from naic.models.transformer import Encoder, TransformerCaptioner, some_regions
 
 CONFIG = TransformerConfig(
     width=16, heads=2, encoder_layers=1, decoder_layers=1, hidden=32, dropout=0.0, length=4

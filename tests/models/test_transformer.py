@@ -63,7 +63,7 @@ def test_autocast_on_a_cpu() -> None:
     # In a process of its own: some virtual machines promise AMX to oneDNN and then die of it.
     code = """
 import torch
-from naic.decode.beam import beam_search
+from naic.decode.stepwise import beam_search
 from naic.decode.stepwise import greedy
 from tests.models.reference import reference
 from tests.models.small import images, small

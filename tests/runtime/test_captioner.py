@@ -14,8 +14,7 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from naic.backbones import load_backbone
-from naic.backbones.extract import extract
+from naic.backbones.load import extract, load_backbone
 from naic.data.features import FeatureStore
 from naic.decode.decoding import Decoding
 from naic.decode.policy import log_policy
@@ -27,7 +26,8 @@ from naic.errors import (
     MissingExtraError,
     NaicError,
 )
-from naic.images import open_image, square_pixels
+from naic.images.converting import square_pixels
+from naic.images.opening import open_image
 from naic.images.sources import FileImage, ImageLike
 from naic.models.folder import LoadedModel, load_model
 from naic.runtime import captioner as room

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from naic.backbones.patches import PATCH
-from naic.decode.parallel import parallel
-from naic.decode.repeats import CHOICES
+from naic.decode.decoding import CHOICES
+from naic.decode.policy import parallel
 from naic.decode.stepwise import greedy
 from naic.errors import ConfigError
 from naic.models.config import TransformerConfig

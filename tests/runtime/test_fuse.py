@@ -9,9 +9,8 @@ from torch.testing import assert_close
 
 from naic.models.config import TransformerConfig
 from naic.models.decoder import Decoder
-from naic.models.encoder import EncoderLayer
 from naic.models.layers import WordScores
-from naic.models.transformer import CAUSAL, PARALLEL, TransformerCaptioner
+from naic.models.transformer import CAUSAL, PARALLEL, EncoderLayer, TransformerCaptioner
 from naic.runtime.fuse import (
     FEW,
     AlignedScores,
@@ -116,6 +115,18 @@ def test_fused_layers_say_the_same_on_a_cpu_too(causal: bool) -> None:
 
 def propose(model: TransformerCaptioner, features: Tensor) -> tuple[Tensor, Tensor]:
     return (CAUSAL if model.causal else PARALLEL).propose(model, features, None, 2)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_fused_layers_compile_as_one_graph(causal: bool) -> None:
+    """What chooses kernels must not be in the compiler's way."""
+    model = small(causal=causal)
+    fuse_layers(model)
+    words = torch.zeros(2, 1, model.length, dtype=torch.long) if causal else None
+    with torch.no_grad():
+        expected = model(images(2), None, words)
+        compiled = torch.compile(model, fullgraph=True, backend="eager")
+        assert_close(compiled(images(2), None, words), expected)
 
 
 def test_other_captioners_stay_as_they_are() -> None:

@@ -15,7 +15,8 @@ from PIL import Image
 from torch import Tensor, nn
 
 from naic.errors import CheckpointError, ConfigError, MissingExtraError
-from naic.images import open_image, square_pixels
+from naic.images.converting import square_pixels
+from naic.images.opening import open_image
 from naic.runtime import load
 from naic.runtime.captioner import Captioner
 from naic.runtime.engines import EagerEngine, Whole

@@ -11,7 +11,7 @@ from naic.errors import CheckpointError, ConfigError, MissingExtraError
 from naic.runtime import captioner
 from naic.runtime.captioner import Captioner
 from naic.runtime.load import load_whole
-from naic.tasks.export import Report, export_model
+from naic.tasks.export import ExportReport, export_model
 from naic.tasks.options import ExportOptions
 from naic.text.vocabulary import Vocabulary
 from tests.tasks.packs import CARD, NETWORK, VOCABULARY, make_model
@@ -31,7 +31,7 @@ def test_the_folder_has_all_that_it_takes(tmp_path: Path) -> None:
     }
     weights = sum(p.numel() for p in load_whole(model).whole.parameters())
     size = (out / "model.onnx").stat().st_size
-    assert done == Report("int8", 64, 16, len(VOCABULARY), weights, size)
+    assert done == ExportReport("int8", 64, 16, len(VOCABULARY), weights, size)
     assert guess == replace(done, bytes=None)
     assert Vocabulary.load(out / "vocab.json") == VOCABULARY
     facts = json.loads((out / "config.json").read_text())

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from naic.backbones import load_backbone
+from naic.backbones.load import load_backbone
 from naic.errors import CheckpointError, ConfigError
 from naic.models.folder import load_model
 from naic.tasks.options import PackOptions

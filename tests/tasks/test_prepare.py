@@ -10,11 +10,10 @@ import numpy as np
 import pytest
 import torch
 
-from naic.backbones import load_backbone
+from naic.backbones.load import load_backbone
 from naic.cli.main import main
 from naic.data.features import FeatureStore
-from naic.errors import ConfigError, StoreError, WriteError
-from naic.progress import Progress
+from naic.errors import ConfigError, Progress, StoreError, WriteError
 from naic.tasks.options import PrepareOptions
 from naic.tasks.prepare import Prepared, dry_run, prepare
 from tests.tasks.bad_files import WAYS, jpeg, make_folder
@@ -319,6 +318,7 @@ def test_mirrored_images_come_after_all_others(tmp_path: Path) -> None:
         assert np.abs(image[:, ::-1, :, ::-1].astype(int) - mirrored).max() <= 1
     assert done.reading.captions == 5 * (40 + len(chosen))
     assert done.store.index["mirrored"] == ["train"]
+    assert done.store.first_views == [True] * 40 + [False] * len(chosen)
     with pytest.raises(ConfigError, match="another"):
         run(small(tmp_path / "plain", 40, backbone="pixels", mirror=("train",)))
     with pytest.raises(ConfigError, match="there is no split 'trian'"):

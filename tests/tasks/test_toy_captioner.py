@@ -10,7 +10,8 @@ from naic.cli.main import main
 from naic.errors import ConfigError
 from naic.models.folder import load_model
 from naic.runtime.captioner import Captioner
-from naic.tasks.benchmark.run import BenchmarkOptions, benchmark
+from naic.tasks.benchmark.rows import BenchmarkOptions
+from naic.tasks.benchmark.run import benchmark
 from naic.tasks.distil import distil
 from naic.tasks.export import export_model
 from naic.tasks.options import DistilOptions, ExportOptions, PackOptions

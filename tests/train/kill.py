@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from naic.data.shapes.dataset import records
-from naic.train.runlog import read_metrics
+from naic.train.logs import read_metrics
 from tests.data.stores import make_store
 from tests.train.processes import gone, seconds_until
 from tests.train.sameness import differences

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from naic.train.runlog import TIMES
+from naic.train.logs import TIMES
 
 
 def differences(one: Path, other: Path) -> list[str]:

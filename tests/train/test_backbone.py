@@ -7,19 +7,18 @@ import numpy as np
 import pytest
 import torch
 
-from naic.backbones import load_backbone
-from naic.backbones.load import pretrained_backbone
+from naic.backbones.load import is_tuned, load_backbone, pretrained_backbone
 from naic.backbones.patches import Patches
 from naic.config import structure
 from naic.data.features import FeatureStore
+from naic.data.joined import SEEN, SeenImages, check_unseen, read_seen
 from naic.data.records import Record
 from naic.data.storewriter import ShardRows, StoreWriter
-from naic.data.unseen import SEEN, SeenImages, check_unseen, read_seen
 from naic.errors import ConfigError, StoreError
 from naic.models.folder import load_model, read_weights
 from naic.tasks.options import PrepareOptions
 from naic.tasks.prepare import prepare
-from naic.train.inputs import is_tuned
+from naic.train.config import model_config, read_settings
 from naic.train.loop import train
 from naic.train.settings import Settings
 from tests.data.stores import NoImage
@@ -100,7 +99,7 @@ def test_a_model_says_whose_captions_its_backbone_learnt(home: Path, tmp_path: P
     options = PrepareOptions("shapes", "3", out, backbone=NETWORK, weights=tuned, device="cpu")
     prepare(options)
     assert read_seen(out) == SeenImages(train)
-    check_unseen(FeatureStore(out), (), tuned=is_tuned(FeatureStore(out)))  # other images
+    check_unseen(FeatureStore(out), (), tuned=is_tuned(FeatureStore(out).index))  # other images
     store = make_store(tmp_path / "more", pixels=True)
     records = store.folder / "records.jsonl"
     records.write_text(records.read_text().replace('"id": "', '"id": "x'))
@@ -113,10 +112,10 @@ def test_a_model_says_whose_captions_its_backbone_learnt(home: Path, tmp_path: P
 def test_a_tuned_backbone_of_which_nothing_is_known_is_refused(home: Path, tmp_path: Path) -> None:
     """Stores and models of an earlier naic have no list."""
     published, tuned = FeatureStore(home / "features"), home / "seeing" / "best"
-    assert not is_tuned(published)
+    assert not is_tuned(published.index)
     check_unseen(published, (), tuned=False)
     store = make_store(tmp_path / "features", tuned)
-    assert is_tuned(store)
+    assert is_tuned(store.index)
     with pytest.raises(StoreError, match="tuned on captions, and nothing says of which images"):
         check_unseen(store, (), tuned=True)
     (store.folder / SEEN).write_bytes(SeenImages(frozenset({"z"}), whole=False).as_json())
@@ -198,6 +197,12 @@ def test_a_run_whose_backbone_was_called_eyes_goes_on(home: Path, tmp_path: Path
     run(tmp_path / "old", home / "features", model=MODEL)
     path = tmp_path / "old" / "config.toml"
     path.write_text(path.read_text().replace("backbone = ", "eyes = "))
+    assert model_config(read_settings(path)).backbone == ""
+    report = tmp_path / "old" / "report.json"
+    report.write_text(report.read_text().replace("backbone = ", "eyes = "))
+    kept = report.stat().st_mtime_ns
+    run(tmp_path / "old", home / "features", model=MODEL, resume=True)
+    assert report.stat().st_mtime_ns == kept  # it was finished, and is known to be
     more = {"epochs": 2, "batch": 4, **QUIET}
     run(tmp_path / "old", home / "features", model=MODEL, run=more, resume=True)
 

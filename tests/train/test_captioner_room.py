@@ -12,8 +12,8 @@ from naic.models.folder import load_model
 from naic.tasks.evaluate.options import EvaluateOptions
 from naic.tasks.evaluate.run import evaluate
 from naic.train.config import read_settings
+from naic.train.logs import read_metrics
 from naic.train.loop import train
-from naic.train.runlog import read_metrics
 from tests.toy import Bag, BagConfig, add_bag
 from tests.train.runs import COMMAND, EPOCH, LENGTH, VALIDATION, enter, make_home, run_settings
 

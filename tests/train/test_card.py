@@ -58,7 +58,6 @@ def card(**changes: object) -> str:
         "vocabulary": VOCABULARY,
         "parameters": 1234567,
         "scores": [CardScore("CIDEr", 0.98765, "val, 500 images, beam 3 | greedy")],
-        "limits": ["It knows six shapes."],
     }
     return model_card(**(values | changes))  # type: ignore[arg-type]
 
@@ -76,7 +75,6 @@ def test_a_card_says_it_all() -> None:
         "| captions | 6,001 |",
         f"| vocabulary (SHA-256) | {VOCABULARY.fingerprint[:12]} |",
         "| CIDEr | 0.9877 | val, 500 images, beam 3 \\| greedy |",
-        "- It knows six shapes.\n",
     ):
         assert part in text
     headings = [line for line in text.splitlines() if line.startswith("## ")]

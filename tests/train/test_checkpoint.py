@@ -222,7 +222,7 @@ def test_a_damaged_newest_is_refused_and_the_older_one_named(tmp_path: Path) -> 
 
 def test_two_runs_cannot_share_a_folder(tmp_path: Path) -> None:
     code = (
-        "import sys, pathlib; from naic.files import locked\n"
+        "import sys, pathlib; from naic.resume import locked\n"
         "with locked(pathlib.Path(sys.argv[1])): print('got it')"
     )
     command = [sys.executable, "-c", code, str(tmp_path)]

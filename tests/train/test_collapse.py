@@ -15,9 +15,9 @@ from naic.models.folder import load_model
 from naic.resume import locked
 from naic.train import checkpoint
 from naic.train.engine import TrainingEngine
+from naic.train.logs import read_metrics
 from naic.train.loop import train
 from naic.train.report import Reporter
-from naic.train.runlog import read_metrics
 from naic.train.stages import Logs
 from naic.train.validate import Validation
 from tests.train.runs import COMMAND, EPOCH, enter, make_home, run_settings

@@ -211,7 +211,8 @@ def test_no_such_captioner_or_file(tmp_path: Path) -> None:
     error = refusal(tmp_path, PLAIN, ("captioner", "causall"))
     assert (error.what, error.hint) == ("--captioner", "One of: causal, parallel.")
     error = refusal(tmp_path, PLAIN.replace("causal", "causall"))
-    assert (error.what, error.hint) == ("captioner", "There are: causal, parallel.")
+    assert error.what == "captioner"
+    assert error.hint.startswith("There are: causal, parallel.")
     with pytest.raises(ConfigError, match="cannot be read"):
         read_settings(tmp_path / "none.toml")
     assert "no valid TOML" in refusal(tmp_path, "stage = ").why

@@ -6,8 +6,7 @@ import time
 import pytest
 from rich.console import Console
 
-from naic.train import display
-from naic.train.display import Display, duration
+from naic.train.logs import EXAMPLES_SHOWN, Display, duration
 
 
 class Clock:
@@ -85,7 +84,7 @@ def test_examples_and_messages_are_printed_as_they_are(clock: Clock) -> None:
         screen.example([f"caption {i} [red]" for i in range(9)])
     assert shown(console).splitlines() == [
         "[bold]not markup[/bold] :smile:",
-        *(f"  caption {i} [red]" for i in range(display.EXAMPLES_SHOWN)),
+        *(f"  caption {i} [red]" for i in range(EXAMPLES_SHOWN)),
     ]
 
 

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from naic.errors import TrainingError
-from naic.train.guard import Guard
 from naic.train.stages import STAGES
+from naic.train.validate import Guard
 from tests.train.runs import make_settings
 
 CIDERS = st.lists(st.floats(0, 3), min_size=1, max_size=12)

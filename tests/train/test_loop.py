@@ -9,16 +9,15 @@ import pytest
 import torch
 
 from naic.config import read_toml
-from naic.data.batches import read_features
-from naic.data.features import FeatureStore
+from naic.data.features import FeatureStore, read_features
 from naic.decode.decoding import Decoding
 from naic.errors import CheckpointError, ConfigError, StoreError
 from naic.models.folder import load_model, read_weights
 from naic.resume import locked
 from naic.train import checkpoint
 from naic.train.config import read_settings, settings_toml
+from naic.train.logs import read_metrics
 from naic.train.loop import train
-from naic.train.runlog import read_metrics
 from tests.train.runs import COMMAND, EPOCH, VALIDATION, enter, make_home, refused, run_settings
 from tests.train.sameness import content
 

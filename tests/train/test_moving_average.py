@@ -12,11 +12,11 @@ from safetensors.torch import load_file
 
 from naic.data.features import FeatureStore
 from naic.errors import CheckpointError
-from naic.learn.baselines import DECAY
+from naic.learn.losses import DECAY
 from naic.train import checkpoint, stages
 from naic.train.engine import TrainingEngine
+from naic.train.logs import read_metrics
 from naic.train.loop import train
-from naic.train.runlog import read_metrics
 from tests.train.runs import (
     COMMAND,
     enter,

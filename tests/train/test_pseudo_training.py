@@ -10,17 +10,15 @@ import numpy as np
 import pytest
 
 from naic.data.features import FeatureStore
-from naic.data.joined import JoinedStore
+from naic.data.joined import SEEN, JoinedStore, SeenImages
 from naic.data.pseudo import PseudoStore
-from naic.data.unseen import SEEN, SeenImages
 from naic.errors import ConfigError, DataError, StoreError
 from naic.models.folder import read_weights
 from naic.tasks.distil import distil
 from naic.tasks.options import DistilOptions
 from naic.text import PAD, PERIOD, Vocabulary
-from naic.train.dry_run import dry_run
 from naic.train.inputs import find_inputs
-from naic.train.loop import train
+from naic.train.loop import dry_run, train
 from naic.train.settings import Settings
 from tests.data.pseudos import make_pseudo, taught
 from tests.tasks.teachers import make_teacher

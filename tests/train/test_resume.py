@@ -13,9 +13,9 @@ import pytest
 from naic.errors import CheckpointError, ConfigError, StoreError
 from naic.train import checkpoint
 from naic.train.engine import TrainingEngine
+from naic.train.logs import RunLog, read_metrics
 from naic.train.loop import train
 from naic.train.report import Reporter
-from naic.train.runlog import RunLog, read_metrics
 from tests.train.runs import (
     COMMAND,
     EPOCH,

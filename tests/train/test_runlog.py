@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from naic.errors import WriteError
-from naic.train.runlog import TIMES, RunLog, read_metrics
+from naic.train.logs import TIMES, RunLog, read_metrics
 
 
 def text(run: Path) -> str:

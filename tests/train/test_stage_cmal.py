@@ -7,9 +7,10 @@ import torch
 from torch import Tensor
 from torch.testing import assert_close
 
-from naic.decode.policy import NEVER, choose, log_policy, spoken
+from naic.decode.policy import choose, log_policy, spoken
 from naic.learn.cider.rewards import Rewards
 from naic.text import PAD, PERIOD
+from naic.text.vocabulary import NEVER
 from naic.train import stages
 from naic.train.stages import STAGES
 from tests.train.stage_cases import (

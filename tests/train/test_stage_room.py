@@ -12,9 +12,9 @@ from naic.learn.cider import Mix
 from naic.learn.losses import policy_loss
 from naic.train.batches import Batch
 from naic.train.config import settings_toml
+from naic.train.logs import read_metrics
 from naic.train.loop import train
-from naic.train.runlog import read_metrics
-from naic.train.stages import STAGES, Logs, Stage, Tools
+from naic.train.stages import STAGES, Logs, StageSpec, Tools
 from tests.models.conftest import one_thread
 from tests.train.runs import CAPTIONER_OF, COMMAND, enter, make_home, refused, run_settings
 
@@ -42,7 +42,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def here(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.delenv("RANK", raising=False)
     monkeypatch.setitem(CAPTIONER_OF, "gamble", "parallel")  # of the tests' own settings
-    stage = Stage(
+    stage = StageSpec(
         gamble,
         "cmal",
         reads_words=False,

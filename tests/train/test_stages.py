@@ -8,13 +8,15 @@ import torch
 from torch import Tensor
 from torch.testing import assert_close
 
-from naic.decode.policy import NEVER, log_policy, spoken
+from naic.decode.policy import log_policy, spoken
 from naic.decode.stepwise import greedy
 from naic.learn.cider.rewards import Rewards
 from naic.models.transformer import TransformerCaptioner
 from naic.text import PAD, PERIOD
+from naic.text.vocabulary import NEVER
 from naic.train import stages
 from naic.train.batches import Batch
+from naic.train.settings import STAGE_NAMES
 from naic.train.stages import STAGES
 from tests.models.small import small
 from tests.train.runs import CAPTIONER_OF
@@ -38,7 +40,7 @@ from tests.train.stage_cases import (
 def test_all_have_one_signature() -> None:
     signatures = {str(inspect.signature(stage.step)) for stage in STAGES.values()}
     assert len(signatures) == 1
-    assert list(STAGES) == ["teacher_xe", "scst", "student_xe", "cmal"]
+    assert tuple(STAGES) == STAGE_NAMES == ("teacher_xe", "scst", "student_xe", "cmal")
 
 
 def test_teacher_xe_is_the_mean_over_all_words() -> None:

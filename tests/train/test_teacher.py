@@ -8,8 +8,8 @@ import pytest
 
 from naic.cli.main import main
 from naic.train.config import read_settings
+from naic.train.logs import read_metrics
 from naic.train.loop import train
-from naic.train.runlog import read_metrics
 
 CONFIGS = Path(__file__).parents[2] / "configs"
 PREPARE = f"prepare --config {CONFIGS / 'shapes' / 'prepare.toml'} --device cpu"

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from naic.train.config import settings_toml
+from naic.train.logs import read_metrics
 from naic.train.loop import train
-from naic.train.runlog import read_metrics
 from tests.train.processes import seconds_until
 from tests.train.runs import EPOCH, make_learnable_store, run_settings
 

@@ -7,10 +7,10 @@ import torch.distributed
 from torch import Tensor, nn
 
 from naic.data.features import FeatureStore
-from naic.data.shapes import captions as captions_of
-from naic.data.shapes import facts, make_scene
-from naic.decode.beam import Beams
+from naic.data.shapes.phrasing import captions as captions_of
+from naic.data.shapes.scenes import facts, make_scene
 from naic.decode.decoding import Decoding
+from naic.decode.stepwise import Beams
 from naic.errors import DataError
 from naic.metrics.cider import cider
 from naic.models.contract import CaptionerSpec

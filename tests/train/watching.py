@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from naic.files import TEMPORARY_SUFFIX
-from naic.train.runlog import METRICS, Metrics, read_metrics
+from naic.train.logs import METRICS, Metrics, read_metrics
 from tests.train.processes import children
 
 PROCESSES = 2

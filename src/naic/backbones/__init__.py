@@ -1,5 +1,1 @@
-"""Backbones: from pixels to a grid of feature vectors."""
-
-from naic.backbones.load import Backbone, load_backbone
-
-__all__ = ["Backbone", "load_backbone"]
+"""Backbones: from pixels to a grid of feature vectors; `load.py` has the table of them."""

@@ -13,7 +13,6 @@ and the two are the same, so no layer has to pad by hand, which would take a sev
 """
 
 import math
-from dataclasses import dataclass
 from typing import cast
 
 import torch
@@ -26,42 +25,22 @@ HALF = (torch.float16, torch.bfloat16)
 STEM_CHANNELS, GRID_CHANNELS = 32, 1280  # the Lite family does not scale these two
 
 
-@dataclass(frozen=True, slots=True)
-class Variant:
-    """How much wider and deeper than Lite0 a network is, and the pixels it was trained at."""
-
-    width: float
-    depth: float
-    trained_pixels: int
-
-
+# How much wider and deeper than Lite0 a network is.
 VARIANTS = {
-    "efficientnet-lite0": Variant(width=1.0, depth=1.0, trained_pixels=224),
-    "efficientnet-lite1": Variant(width=1.0, depth=1.1, trained_pixels=240),
-    "efficientnet-lite2": Variant(width=1.1, depth=1.2, trained_pixels=260),
+    "efficientnet-lite0": (1.0, 1.0),
+    "efficientnet-lite1": (1.0, 1.1),
+    "efficientnet-lite2": (1.1, 1.2),
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Stage:
-    """A run of equal blocks; only the first one has the stride."""
-
-    repeats: int
-    kernel: int
-    stride: int
-    expansion: int
-    channels: int
-
-
-# EfficientNet-B0's stages, which the Lite networks scale.
+# EfficientNet-B0's stages, which the Lite networks scale: runs of equal blocks, as repeats, kernel,
+# stride (of the first block only), expansion and channels.
 STAGES = (
-    Stage(1, 3, 1, 1, 16),
-    Stage(2, 3, 2, 6, 24),
-    Stage(2, 5, 2, 6, 40),
-    Stage(3, 3, 2, 6, 80),
-    Stage(3, 5, 1, 6, 112),
-    Stage(4, 5, 2, 6, 192),
-    Stage(1, 3, 1, 6, 320),
+    (1, 3, 1, 1, 16),
+    (2, 3, 2, 6, 24),
+    (2, 5, 2, 6, 40),
+    (3, 3, 2, 6, 80),
+    (3, 5, 1, 6, 112),
+    (4, 5, 2, 6, 192),
+    (1, 3, 1, 6, 320),
 )
 
 
@@ -118,16 +97,15 @@ class EfficientNetLite(nn.Module):
 
     def __init__(self, name: str, *, labels: bool = True) -> None:
         super().__init__()
-        variant = VARIANTS[name]
+        wider, deeper = VARIANTS[name]
         channels = STEM_CHANNELS
         blocks: list[nn.Module] = []
-        for number, stage in enumerate(STAGES):
-            outputs = _round_channels(stage.channels * variant.width)
+        for number, (repeats, kernel, stride, expansion, width) in enumerate(STAGES):
+            outputs = _round_channels(width * wider)
             outermost = number in (0, len(STAGES) - 1)  # these two keep their depth
-            repeats = stage.repeats if outermost else math.ceil(stage.repeats * variant.depth)
-            for repeat in range(repeats):
-                stride = stage.stride if repeat == 0 else 1
-                blocks.append(Block(channels, outputs, stage.kernel, stride, stage.expansion))
+            for repeat in range(repeats if outermost else math.ceil(repeats * deeper)):
+                own = stride if repeat == 0 else 1
+                blocks.append(Block(channels, outputs, kernel, own, expansion))
                 channels = outputs
         self.stem = Conv(3, STEM_CHANNELS, 3, stride=2)
         self.blocks = nn.Sequential(*blocks)
@@ -141,10 +119,6 @@ class EfficientNetLite(nn.Module):
         x = x.sub_(PIXEL_MEAN).div_(PIXEL_STD).permute(0, 3, 1, 2)  # (B, 3, H, W), channels last
         x = cast(Tensor, self.head(self.blocks(self.stem(x))))  # (B, 1280, h, w)
         return x.flatten(2).transpose(1, 2).flip(1)  # (B, h·w, 1280), turned back
-
-    def classify(self, pixels: Tensor) -> Tensor:
-        """uint8 (B, H, W, 3) -> ImageNet logits (B, 1000)."""
-        return cast(Tensor, self.classifier(self.forward(pixels).mean(dim=1)))
 
 
 def make_trainable(name: str) -> EfficientNetLite:

@@ -1,26 +1,28 @@
-"""One way to get a backbone by name, ready to be called.
+"""One way to get a backbone by name, ready to be called, and one to show it many images.
 
 A new backbone is a module beside this one, and one line in `BACKBONES`. The module is imported when
 the backbone is asked for.
 """
 
-import ctypes
-import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from naic.backbones.inside import PREFIX
-from naic.errors import BackboneError, ConfigError
+from naic.data.decoding import decode_batches
+from naic.device import choose_device, keep_freed_memory
+from naic.errors import BackboneError, ConfigError, ImageError, MissingExtraError
+
+if TYPE_CHECKING:
+    from naic.images.sources import ImageSource
 
 DEFAULT_PIXELS = 256  # gives the EfficientNets their 8x8 grid
 COLOURS = "+colours"  # after a name: each cell's features end in its colours
 TIMM = "timm:"  # before a name: a model of that collection
-_TRIM_THRESHOLD, _MMAP_MAX, _LARGEST_INT = -1, -4, 2**31 - 1  # of glibc's malloc.h
 
 
 class Trained(NamedTuple):
@@ -219,23 +221,19 @@ def pretrained_backbone(name: str) -> dict[str, Tensor]:
     return {PREFIX + key: value for key, value in trained.items() if key in wanted}
 
 
-def choose_device(device: str) -> torch.device:
-    """The device asked for, or a clear word that it is not there."""
-    if device == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+def is_tuned(index: Mapping[str, Any]) -> bool:
+    """Whether the features of a store come from other weights than were published.
+
+    `index` is the store's. Known of those backbones alone that a captioner can train, and whose
+    published weights are here.
+    """
+    name = str(index["backbone"]).removesuffix(COLOURS)
+    if name not in BACKBONES or BACKBONES[name].trainable is None:
+        return False
     try:
-        chosen = torch.device(device)
-    except RuntimeError:
-        raise ConfigError(
-            "--device", f"{device!r} is no device", "Try auto, cpu or cuda."
-        ) from None
-    if chosen.type not in ("cpu", "cuda"):
-        raise ConfigError("--device", f"{device} is not supported", "Use auto, cpu or cuda.")
-    if chosen.type == "cuda" and (chosen.index or 0) >= torch.cuda.device_count():
-        raise ConfigError(
-            "--device", f"{device} is not there", "Use --device cpu, or check the driver."
-        )
-    return chosen
+        return str(index.get("weights")) != BACKBONES[name].load(name, None).digest
+    except MissingExtraError:
+        return False
 
 
 def _measure(name: str, module: nn.Module, pixels: int, device: torch.device) -> tuple[int, int]:
@@ -251,19 +249,30 @@ def _measure(name: str, module: nn.Module, pixels: int, device: torch.device) ->
     return regions, dim
 
 
-def keep_freed_memory() -> None:
-    """Let large blocks be reused instead of being returned to the system after each layer.
+@dataclass(frozen=True, slots=True)
+class Extracted:
+    """What came of one batch of images."""
 
-    glibc hands a block of more than 32 MB back at once, and the next layer's block comes as fresh
-    pages that the kernel has to clear: half the time of a forward pass went there. The process
-    then holds its largest working set for good, which for a batch of 16 is some 600 MB.
-    Elsewhere than on Linux with glibc this does nothing.
+    positions: list[int]  # which images the rows of `features` belong to
+    features: Tensor  # (len(positions), R, F), on the backbone's device
+    errors: list[tuple[int, ImageError]]
+
+
+def extract(
+    images: "Iterable[ImageSource]", backbone: Backbone, *, batch: int = 16, workers: int = 0
+) -> Iterator[Extracted]:
+    """Features of `images`, a batch at a time, in order; decoding overlaps with the network.
+
+    Which images make a batch does not depend on timing, and so the numbers that come out do not
+    either. `workers` is the number of decoders; 0 means one for each core.
     """
-    if sys.platform != "linux":
-        return
-    try:
-        library = ctypes.CDLL("libc.so.6")
-        library.mallopt(_MMAP_MAX, 0)
-        library.mallopt(_TRIM_THRESHOLD, _LARGEST_INT)
-    except (OSError, AttributeError):  # another C library
-        return
+    # A network on a CPU leaves little to decode with: threads do, and spare it the pipes.
+    processes = backbone.device.type != "cpu"
+    for decoded in decode_batches(
+        images, backbone.pixels, batch=batch, processes=processes, workers=workers
+    ):
+        if decoded.positions:
+            features = backbone(torch.from_numpy(decoded.pixels))
+        else:
+            features = torch.empty(0, backbone.regions, backbone.dim)
+        yield Extracted(decoded.positions, features, decoded.errors)

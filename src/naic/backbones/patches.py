@@ -39,6 +39,15 @@ def put_together(patches: Tensor) -> Tensor:
     return cells.transpose(2, 3).reshape(count, side * CELL, side * CELL, COLOURS)
 
 
+def as_pixels(seen: Tensor, *, varied: bool) -> Tensor:
+    """Pixels (B, P, P, 3) for a backbone inside a model; `varied`: something else each time.
+
+    They are given as they are, or in cells (B, R, 3072), as a store has them.
+    """
+    pixels = put_together(seen) if seen.dim() == 3 else seen
+    return vary(pixels) if varied else pixels
+
+
 def vary(pixels: Tensor, least: float = 0.75) -> Tensor:
     """Other images of the same things, by chance: mirrored or not, and a part of them enlarged.
 

@@ -59,7 +59,8 @@ def load_timm(name: str, weights: Path | None) -> tuple[TimmGrid, str, int]:
         _load_file(model, weights, what)
     data = timm.data.resolve_model_data_config(model)
     grid = TimmGrid(model.eval().requires_grad_(False), data["mean"], data["std"])
-    return grid, _digest(model), data["input_size"][-1]
+    digest = hashlib.sha256(save(model.state_dict())).hexdigest()
+    return grid, digest, data["input_size"][-1]
 
 
 def _load_file(model: nn.Module, weights: Path, what: str) -> None:
@@ -82,10 +83,6 @@ def _load_file(model: nn.Module, weights: Path, what: str) -> None:
             "Check that the file belongs to this model.",
         )
     model.load_state_dict({key: found[key] for key in wanted})
-
-
-def _digest(model: nn.Module) -> str:
-    return hashlib.sha256(save(model.state_dict())).hexdigest()
 
 
 def _import_timm() -> Any:  # noqa: ANN401 - timm ships no types

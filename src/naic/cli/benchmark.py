@@ -3,28 +3,28 @@
 import sys
 from collections.abc import Sequence
 
-import tyro
 from rich.console import Console
 from rich.table import Table
 
-from naic.cli.main import FAILED, SOME_SKIPPED
+from naic.cli.main import FAILED, SOME_SKIPPED, parse
 from naic.cli.screen import progress
-from naic.progress import Callbacks
-from naic.tasks.benchmark.run import BenchmarkOptions, Report, Row, benchmark, dry_run
+from naic.errors import Callbacks
+from naic.tasks.benchmark.report import Report
+from naic.tasks.benchmark.rows import BenchmarkOptions, Row
+from naic.tasks.benchmark.run import benchmark, dry_run
 
 HELP = """Time captions: NAIC against a causal teacher of the same shape, and against others.
 
 Both models always run in the same runtime and precision, and take turns. A ratio is how many times
 as long as NAIC a model takes. Exit code 3 means: done, but some rows could not be timed, and say
 why."""
+OPTIONS = BenchmarkOptions  # what the verb takes: shell completion finds it here
 TITLES = {"decode": "Features to words", "whole": "Pixels to words"}
 
 
 def run(arguments: Sequence[str]) -> int:
     """Parse, time, show."""
-    options: BenchmarkOptions = tyro.cli(
-        BenchmarkOptions, prog="naic benchmark", description=HELP, args=list(arguments)
-    )
+    options = parse(BenchmarkOptions, "benchmark", HELP, arguments)
     if options.dry_run:
         _list(dry_run(options))
         return 0

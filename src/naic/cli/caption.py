@@ -8,13 +8,10 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import TextIO
 
-import tyro
-
-from naic.cli.main import FAILED, INTERRUPTED, SOME_SKIPPED
+from naic.cli.main import FAILED, INTERRUPTED, SOME_SKIPPED, parse
 from naic.cli.screen import progress
-from naic.errors import Problem, WriteError
+from naic.errors import SILENT, Callbacks, Problem, Update, WriteError
 from naic.files import printable
-from naic.progress import SILENT, Callbacks, Update
 from naic.tasks.caption.options import CaptionOptions
 from naic.tasks.caption.run import Captioned, caption
 
@@ -24,14 +21,13 @@ Captions come in the order of the names given, folders sorted. An image that can
 named on standard error, and the others are captioned. A run with --out or --format txt that was cut
 off goes on when the same command is given again. Exit code 3 means: done, but some images could
 not be used; 1: none could."""
+OPTIONS = CaptionOptions  # what the verb takes: shell completion finds it here
 _SKIPPED = "not opened, in favour of an image of the same name in a format that naic can open"
 
 
 def run(arguments: Sequence[str]) -> int:
     """Parse, caption, report."""
-    options: CaptionOptions = tyro.cli(
-        CaptionOptions, prog="naic caption", description=HELP, args=list(arguments)
-    )
+    options = parse(CaptionOptions, "caption", HELP, arguments)
     printed = _printer(sys.stdout)  # before a bar begins: it would catch what is printed
     try:
         callbacks = Callbacks(progress=_progress(options), problem=_tell)

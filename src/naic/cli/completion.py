@@ -1,19 +1,18 @@
 """`naic completion SHELL`: a script that completes verbs, options, choices and file names.
 
-The script holds all it needs: pressing TAB starts no Python. What it knows comes from what each
-verb's own `--help` says, so that no verb can be forgotten and none says two things.
+The script holds all it needs: pressing TAB starts no Python. What it knows comes from `OPTIONS` in
+the file of each verb: the dataclass, or the function, that its command line is parsed by.
 """
 
-import contextlib
+import dataclasses
 import importlib
-import io
-import os
-import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from pathlib import Path
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 import tyro
+from tyro.conf import FlagCreatePairsOff, Positional, arg
 
 from naic.cli.main import VERBS
 
@@ -29,11 +28,8 @@ Kind = Literal["flag", "files", "folders", "models", "words", "text"]
 Shell = Literal["bash", "zsh", "fish"]
 _FOLDERS = ("DIR", "STORE", "MODEL_WITH_BACKBONE", "TEACHER")
 _MODELS = ("MODEL",)  # folders, and graphs of `naic export`
-_FILES = ("PATH", "FILE", "FILE.toml", "CONFIG", "SOURCE", "CAPTIONS", "RESULTS.json", "OTHER.json")
 _DEVICES = ("auto", "cpu", "cuda")
-_OPTION = re.compile(r"^(?:│ |  )(--?[\w][^│]*?)(?:\s{2,}.*|\s*│?)$")
-_IN_PROSE = re.compile(r"^`(--[\w-]+ [A-Z][\w.]*)`")  # as `--config FILE.toml` of prepare
-_CHOICES = re.compile(r"\{([^}]*)\}")
+_SHOWN: Any = type(arg(metavar="X"))  # what `arg` leaves in a type for tyro
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,55 +73,56 @@ def _completion(shell: tyro.conf.Positional[Shell]) -> Shell:
 
 
 def describe(verb: str) -> Verb:
-    """A verb as its help tells of it."""
-    text = _help_of(verb)
-    found = [_OPTION.match(line) or _IN_PROSE.match(line) for line in text.splitlines()]
-    options = [read_option(line[1]) for line in found if line]
-    usage = text.partition("\n\n")[0].partition("]")[2]
-    choices = _CHOICES.search(re.sub(r"\[.*?\]", "", usage))
-    words = tuple(choices[1].split(",")) if choices else ()
-    return Verb(verb, VERBS[verb][1], tuple(option for option in options if option), words)
+    """A verb as its options tell of it."""
+    options = [Option(("-h", "--help"), "flag")]
+    if verb == "prepare":
+        options.append(Option(("--config",), "files"))  # a file with any of the others
+    words: tuple[str, ...] = ()
+    for name, kind in _fields(importlib.import_module(VERBS[verb][0]).OPTIONS):
+        found = read_field(name, kind)
+        if isinstance(found, Option):
+            options.append(found)
+        else:
+            words = words or found
+    return Verb(verb, VERBS[verb][1], tuple(options), words)
 
 
-def _help_of(verb: str) -> str:
-    """What `naic VERB --help` prints where there is room enough."""
-    before = os.environ.copy()
-    os.environ |= {"COLUMNS": "500", "NO_COLOR": "1", "TERM": "dumb"}
-    said = io.StringIO()
-    try:
-        with contextlib.redirect_stdout(said), contextlib.suppress(SystemExit):
-            importlib.import_module(VERBS[verb][0]).run(["--help"])
-    finally:
-        os.environ.clear()
-        os.environ |= before
-    return said.getvalue()
+def _fields(source: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:  # noqa: ANN401
+    """The names and types of what a dataclass or a function takes, and of what is in these."""
+    for name, kind in get_type_hints(source, include_extras=True).items():
+        if dataclasses.is_dataclass(kind):
+            yield from _fields(kind, f"{prefix}{name}.")
+        elif name not in ("return", "_"):  # nor the mark that only options follow
+            yield prefix + name, kind
 
 
-def read_option(text: str) -> Option | None:
-    """An option out of its line of help: names with commas between, then what it takes.
+def read_field(name: str, kind: Any) -> Option | tuple[str, ...]:  # noqa: ANN401
+    """An option by its field; of a place where no option stands, the words that may."""
+    notes = get_args(kind)[1:] if get_origin(kind) is Annotated else ()
+    bare = get_args(kind)[0] if notes else kind
+    metavar = next((note.metavar for note in notes if isinstance(note, _SHOWN)), None) or ""
+    words = _words(bare) or (tuple(metavar[1:-1].split(",")) if metavar[:1] == "{" else ())
+    if Positional in notes:
+        return words
+    option = f"--{name.replace('_', '-')}"
+    if bare is bool:
+        single = FlagCreatePairsOff in notes
+        return Option((option,) if single else (option, f"--no-{option[2:]}"), "flag")
+    if name.endswith("device"):
+        return Option((option,), "words", _DEVICES)
+    if words:
+        return Option((option,), "words", words)
+    takes = metavar.removesuffix("...").strip(" []")
+    known: dict[Kind, tuple[str, ...]] = {"folders": _FOLDERS, "models": _MODELS}
+    paths: Kind = "files" if Path in (bare, *get_args(bare)) or takes == "PATH" else "text"
+    return Option((option,), next((one for one in known if takes in known[one]), paths))
 
-    None: the line stands for many options (`--section.key VALUE`).
-    """
-    parts = [part.split(" ", 1) for part in text.strip().split(", -")]
-    names = [first[0] if i == 0 else f"-{first[0]}" for i, first in enumerate(parts)]
-    takes = next((part[1] for part in parts if len(part) > 1), "")
-    if any("." in name for name in names):
-        return None
-    choices = _CHOICES.match(takes)
-    plain = takes.removesuffix("...").strip()
-    if "--device" in names:
-        return Option(tuple(names), "words", _DEVICES)
-    if not takes:
-        return Option(tuple(names), "flag")
-    if choices and plain == choices[0]:
-        known = tuple(word for word in choices[1].split(",") if word != "None")
-        return Option(tuple(names), "words", known)
-    if plain.islower() and plain.isalpha():  # `--resume auto`: the one word that it takes
-        return Option(tuple(names), "words", (plain,))
-    kinds: dict[Kind, tuple[str, ...]] = {"folders": _FOLDERS, "models": _MODELS, "files": _FILES}
-    known_by = plain.partition("|")[0]
-    kind: Kind = next((kind for kind, names_of in kinds.items() if known_by in names_of), "text")
-    return Option(tuple(names), kind)
+
+def _words(kind: Any) -> tuple[str, ...]:  # noqa: ANN401
+    """The words that a type allows, alone, optional or in a list; empty: any."""
+    if get_origin(kind) is Literal:
+        return tuple(map(str, get_args(kind)))
+    return next((found for inner in get_args(kind) if (found := _words(inner))), ())
 
 
 def _cases(verbs: list[Verb], answer: Callable[[str, Option | None], str]) -> list[str]:
@@ -287,3 +284,6 @@ def _all_options(verb: Verb) -> str:
 def _quoted(text: str) -> str:
     escaped = text.replace("'", "'\\''")
     return f"'{escaped}'"
+
+
+OPTIONS = _completion  # what the verb takes: shell completion finds it here

@@ -2,11 +2,9 @@
 
 from collections.abc import Sequence
 
-import tyro
-
-from naic.cli.main import SOME_SKIPPED
+from naic.cli.main import parse
 from naic.cli.screen import print_problems, progress
-from naic.progress import Callbacks
+from naic.errors import Callbacks
 from naic.tasks.distil import DistilDryRun, Distilled, distil, dry_run
 from naic.tasks.options import DistilOptions
 
@@ -15,13 +13,12 @@ HELP = """Let a teacher caption images, so that a student can learn from what it
 The captions go into a store that `naic train` takes as data.pseudo. What people said of the images
 is not read. A run that was cut off goes on when the same command is given again. Exit code 3
 means: done, but some images could not be used."""
+OPTIONS = DistilOptions  # what the verb takes: shell completion finds it here
 
 
 def run(arguments: Sequence[str]) -> int:
     """Parse, work, report."""
-    options: DistilOptions = tyro.cli(
-        DistilOptions, prog="naic distil", description=HELP, args=list(arguments)
-    )
+    options = parse(DistilOptions, "distil", HELP, arguments)
     if options.dry_run:
         return _print_dry_run(dry_run(options))
     return _print_distilled(distil(options, Callbacks(progress=progress)))
@@ -44,7 +41,4 @@ def _print_distilled(done: Distilled) -> int:
     else:
         print(f"captions: {done.store.describe()}")
         print(f"store:    {done.store.folder}")
-    if done.errors:
-        print_problems(done.errors, "errors.jsonl of the features")
-        return SOME_SKIPPED
-    return 0
+    return print_problems(done.errors, "errors.jsonl of the features")

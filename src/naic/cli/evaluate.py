@@ -4,14 +4,13 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 
-import tyro
 from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from naic.cli.main import FAILED, SOME_SKIPPED
+from naic.cli.main import FAILED, SOME_SKIPPED, parse
+from naic.errors import Callbacks
 from naic.metrics.score import FEWEST_IMAGES
-from naic.progress import Callbacks
 from naic.tasks.evaluate.options import EvaluateOptions, check_log, names_test
 from naic.tasks.evaluate.report import log_test_evaluation, signature_line, write_reports
 from naic.tasks.evaluate.run import Evaluation, evaluate
@@ -22,6 +21,7 @@ RESULTS.json is what COCO's server takes: [{"image_id": 42, "caption": "a dog on
 BLEU, ROUGE-L and CIDEr need nothing else; METEOR and SPICE need Java and the extra naic[metrics].
 An evaluation on the split test is written to a log before its scores are shown.
 Exit code 3 means: done, but a metric failed or bad rows of the dataset were left out."""
+OPTIONS = EvaluateOptions  # what the verb takes: shell completion finds it here
 
 HABITS = {
     "repeats": "with a word twice in a row, %",
@@ -35,9 +35,7 @@ _WIDTH = 100  # of the widest table, and some
 
 def run(arguments: Sequence[str]) -> int:
     """Parse, score, print, write."""
-    options = tyro.cli(
-        EvaluateOptions, prog="naic evaluate", description=HELP, args=list(arguments)
-    )
+    options = parse(EvaluateOptions, "evaluate", HELP, arguments)
     if names_test(options.split):
         check_log(options.log)
     evaluation = evaluate(options, Callbacks(_say))

@@ -2,22 +2,20 @@
 
 from collections.abc import Sequence
 
-import tyro
-
-from naic.tasks.export import GRAPH, Report, export_model
+from naic.cli.main import parse
+from naic.tasks.export import GRAPH, ExportReport, export_model
 from naic.tasks.options import ExportOptions
 
 HELP = """Turn a model into one ONNX graph, for programs without PyTorch.
 
 The graph has all of the captioner in it, the backbone too: pixels in, words out. It runs wherever
 ONNX Runtime does, and `naic caption --model DIR` takes it as well."""
+OPTIONS = ExportOptions  # what the verb takes: shell completion finds it here
 
 
 def run(arguments: Sequence[str]) -> int:
     """Parse, work, report."""
-    options: ExportOptions = tyro.cli(
-        ExportOptions, prog="naic export", description=HELP, args=list(arguments)
-    )
+    options = parse(ExportOptions, "export", HELP, arguments)
     report = export_model(options)
     _print_report(report)
     if options.dry_run:
@@ -27,7 +25,7 @@ def run(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _print_report(report: Report) -> None:
+def _print_report(report: ExportReport) -> None:
     side = report.pixels
     print(f"images:   {side} x {side} pixels")
     print(f"words:    {report.agents} agents, {report.words:,} words")

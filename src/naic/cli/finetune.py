@@ -4,12 +4,10 @@ import shlex
 import sys
 from collections.abc import Sequence
 
-import tyro
-
-from naic.cli.main import SOME_SKIPPED
+from naic.cli.main import parse
 from naic.cli.screen import print_problems, progress
-from naic.progress import Callbacks
-from naic.tasks.finetune.options import FinetuneOptions
+from naic.errors import Callbacks
+from naic.tasks.finetune.plan import FinetuneOptions
 from naic.tasks.finetune.run import Finetuned, FinetuneDryRun, HeldOutScore, dry_run, finetune
 
 HELP = """Teach the model inside naic, or one of your own, to speak like your captions.
@@ -18,6 +16,7 @@ Its backbone stays as it is; what speaks is trained by cross-entropy, then by CM
 split called val are held out to judge by; without such a split, one image in ten is. DIR/best is
 the tuned model: naic caption --model DIR/best. A run that was cut off goes on when the same command
 is given again. Exit code 3 means: done, but some rows or images could not be used."""
+OPTIONS = FinetuneOptions  # what the verb takes: shell completion finds it here
 
 WORSE = """naic finetune: on the images held out, the tuned model has a lower CIDEr than before: its
 captions match the human references less well. It may still have learnt your style: report.json has
@@ -29,9 +28,7 @@ EXAMPLES = 5
 
 def run(arguments: Sequence[str]) -> int:
     """Parse, work, report."""
-    options: FinetuneOptions = tyro.cli(
-        FinetuneOptions, prog="naic finetune", description=HELP, args=list(arguments)
-    )
+    options = parse(FinetuneOptions, "finetune", HELP, arguments)
     if options.dry_run:
         return _print_dry_run(dry_run(options))
     callbacks = Callbacks(lambda text: print(text, file=sys.stderr), progress)
@@ -50,10 +47,7 @@ def _print_dry_run(found: FinetuneDryRun) -> int:
     print(f"training:  {plan.epochs} epochs by XE, {plan.epochs} by CMAL; {found.steps:,} steps")
     print(f"disk:      {found.gigabytes:.1f} GB at most; {found.free_gigabytes:.0f} GB are free")
     print("Nothing was written (--dry-run).")
-    if plan.problems:
-        print_problems(plan.problems, "report.json, once the run is made")
-        return SOME_SKIPPED
-    return 0
+    return print_problems(plan.problems, "report.json, once the run is made")
 
 
 def _print_finetuned(done: Finetuned, options: FinetuneOptions) -> int:
@@ -67,10 +61,7 @@ def _print_finetuned(done: Finetuned, options: FinetuneOptions) -> int:
     print(f"model:     {options.out / 'best'}")
     if done.after.cider < done.before.cider:
         print(WORSE, file=sys.stderr)
-    if done.problems:
-        print_problems(done.problems, str(options.out / "report.json"))
-        return SOME_SKIPPED
-    return 0
+    return print_problems(done.problems, str(options.out / "report.json"))
 
 
 def _print_words(new: Sequence[str], unknown: Sequence[str]) -> None:

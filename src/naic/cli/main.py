@@ -6,11 +6,12 @@ import os
 import select
 import sys
 from collections.abc import Sequence
-from typing import TextIO
+from typing import TextIO, TypeVar
 
 from naic import __version__
 from naic.errors import ConfigError, NaicError
 
+T = TypeVar("T")
 # verb -> (module with a function `run(arguments) -> exit code`, what it does)
 VERBS = {
     "caption": ("naic.cli.caption", "say what is in images"),
@@ -40,6 +41,13 @@ GOES_ON = {
 
 FAILED, BAD_USAGE, SOME_SKIPPED, INTERRUPTED = 1, 2, 3, 130
 STDERR = 2  # the last of the numbers that belong to standard streams
+
+
+def parse(options: type[T], verb: str, description: str, arguments: Sequence[str]) -> T:
+    """The options of a verb, as its words fill them in."""
+    import tyro
+
+    return tyro.cli(options, prog=f"naic {verb}", description=description, args=list(arguments))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

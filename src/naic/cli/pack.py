@@ -2,8 +2,7 @@
 
 from collections.abc import Sequence
 
-import tyro
-
+from naic.cli.main import parse
 from naic.tasks.options import PackOptions
 from naic.tasks.pack import Packed, pack_model
 
@@ -12,13 +11,12 @@ HELP = """Make a trained model small, and give it a backbone, so that it can be 
 A model that learnt from features gets the backbone that made them; then every weight is kept in a
 few bits. The packed model takes images and is loaded like any other. Keep MODEL: what is packed
 cannot be packed anew with more bits, and is not what to train on."""
+OPTIONS = PackOptions  # what the verb takes: shell completion finds it here
 
 
 def run(arguments: Sequence[str]) -> int:
     """Parse, work, report."""
-    options: PackOptions = tyro.cli(
-        PackOptions, prog="naic pack", description=HELP, args=list(arguments)
-    )
+    options = parse(PackOptions, "pack", HELP, arguments)
     _print_packed(pack_model(options))
     if options.dry_run:
         print("Nothing was written (--dry-run).")

@@ -12,8 +12,7 @@ from naic.cli.main import FAILED, SOME_SKIPPED
 from naic.cli.screen import print_problems, progress
 from naic.config import read_toml, structure
 from naic.data.readers import Reading
-from naic.errors import ConfigError
-from naic.progress import Callbacks
+from naic.errors import Callbacks, ConfigError
 from naic.tasks.options import PrepareOptions
 from naic.tasks.prepare import Prepared, PrepareDryRun, dry_run, prepare
 
@@ -22,6 +21,7 @@ HELP = """Turn a dataset or a folder of images into a feature store.
 A run that was cut off goes on when the same command is given again. Exit code 3 means: done, but
 some rows or images could not be used; errors.jsonl in the store names each of them.
 `--config FILE.toml` gives any of the settings below in a file; the command line wins over it."""
+OPTIONS = PrepareOptions  # what the verb takes: shell completion finds it here
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -35,7 +35,8 @@ def run(arguments: Sequence[str]) -> int:
 def _parse(words: list[str]) -> PrepareOptions:
     """Command line over config file over defaults."""
     default: Any = tyro.MISSING_NONPROP
-    words = [part for word in words for part in _split_config(word)]
+    one = [word.split("=", 1) if word.startswith("--config=") else [word] for word in words]
+    words = [word for parts in one for word in parts]
     if "--config" in words:
         at = words.index("--config")
         if at + 1 == len(words):
@@ -46,11 +47,6 @@ def _parse(words: list[str]) -> PrepareOptions:
         PrepareOptions, prog="naic prepare", description=HELP, args=words, default=default
     )
     return options
-
-
-def _split_config(word: str) -> list[str]:
-    """`--config=FILE` as the two words `--config FILE`."""
-    return ["--config", word.partition("=")[2]] if word.startswith("--config=") else [word]
 
 
 def _from_file(path: Path) -> PrepareOptions:
@@ -86,10 +82,7 @@ def _print_dry_run(found: PrepareDryRun) -> int:
         minutes = len(found.reading.records) / found.images_per_second / 60
         print(f"time:     {minutes:.1f} minutes at {found.images_per_second:.0f} images/s here")
     print("Nothing was written (--dry-run).")
-    if found.problems:
-        print_problems(found.problems, "errors.jsonl, once the run is made")
-        return SOME_SKIPPED
-    return 0
+    return print_problems(found.problems, "errors.jsonl, once the run is made")
 
 
 def _print_prepared(done: Prepared) -> int:

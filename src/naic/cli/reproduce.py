@@ -3,23 +3,19 @@
 import shlex
 import sys
 from collections.abc import Sequence
+from functools import partial
 
-import tyro
 from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from naic.cli.main import SOME_SKIPPED
+from naic.cli.main import SOME_SKIPPED, parse
 from naic.cli.screen import progress
-from naic.progress import Callbacks
-from naic.tasks.reproduce import (
-    TABLES,
-    Reproduced,
-    ReproduceOptions,
-    dry_run,
-    reproduce,
-)
+from naic.errors import Callbacks
 from naic.tasks.reproduce.gallery import Example, mark
+from naic.tasks.reproduce.report import Reproduced
+from naic.tasks.reproduce.run import dry_run, reproduce
+from naic.tasks.reproduce.run_file import TABLES, ReproduceOptions
 from naic.tasks.reproduce.tables import TITLES, TableRow
 
 HELP = """Run the paper's ladder, from features to tables, and put our numbers beside the paper's.
@@ -30,6 +26,7 @@ captions.md and captions.html (captions side by side), and run.json (commands, s
 A run that was cut off goes on with the same command; a finished one only prints its tables.
 `--only-tables --references DATASET` scores captions of a DIR that was made on another machine.
 Exit code 3 means: with --only-tables, some rows are not finished yet."""
+OPTIONS = ReproduceOptions  # what the verb takes: shell completion finds it here
 
 WIDTH = 120  # of the widest table, and some
 EXAMPLES = 3
@@ -37,21 +34,15 @@ EXAMPLES = 3
 
 def run(arguments: Sequence[str]) -> int:
     """Parse, work, print."""
-    options = tyro.cli(
-        ReproduceOptions, prog="naic reproduce", description=HELP, args=list(arguments)
-    )
+    options = parse(ReproduceOptions, "reproduce", HELP, arguments)
     if options.dry_run:
         for line in dry_run(options):
             print(f"{line.state:<6} {line.name}")
         print("Nothing was written (--dry-run).")
         return 0
-    callbacks = Callbacks(_say, progress)
+    callbacks = Callbacks(partial(print, file=sys.stderr), progress)
     found = reproduce(options, callbacks, f"naic reproduce {shlex.join(arguments)}")
     return _print(found, options)
-
-
-def _say(text: str) -> None:
-    print(text, file=sys.stderr)
 
 
 def _print(found: Reproduced, options: ReproduceOptions) -> int:

@@ -16,8 +16,8 @@ from rich.progress import (
 )
 from rich.progress import Progress as Bars
 
-from naic.errors import Problem
-from naic.progress import Progress, Update
+from naic.cli.main import SOME_SKIPPED
+from naic.errors import Problem, Progress, Update
 
 SECONDS_BETWEEN_LINES = 10.0
 REASONS_SHOWN = 12
@@ -114,8 +114,10 @@ def _span(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < SHORT * 3600 else f"{seconds / 3600:.1f} h"
 
 
-def print_problems(problems: Sequence[Problem], kept_in: str) -> None:
-    """Count what could not be used by its reason, with an example of each."""
+def print_problems(problems: Sequence[Problem], kept_in: str) -> int:
+    """Count what could not be used by its reason, with an example of each; the exit code."""
+    if not problems:
+        return 0
     print(f"{len(problems):,} could not be used (all of them in {kept_in}):", file=sys.stderr)
     counts = Counter(problem.why for problem in problems)
     examples = {problem.why: problem for problem in reversed(problems)}
@@ -125,3 +127,4 @@ def print_problems(problems: Sequence[Problem], kept_in: str) -> None:
     rest = counts.total() - sum(count for _, count in counts.most_common(REASONS_SHOWN))
     if rest:
         print(f"  {rest:,} x other reasons", file=sys.stderr)
+    return SOME_SKIPPED

@@ -25,9 +25,13 @@ def shapes(out: tyro.conf.Positional[Path], count: int = 100, seed: int = 0) -> 
         count: How many scenes.
         seed: Which scenes: the same seed gives the same scenes everywhere.
     """
-    from naic.data import shapes as drawn
+    from naic.data.shapes.dataset import contact_sheet, write
+    from naic.data.shapes.scenes import make_scene
 
-    table = drawn.write(count, seed, out)
+    table = write(count, seed, out)
     sheet = out / "contact-sheet.png"
-    drawn.contact_sheet([drawn.make_scene(seed, i) for i in range(min(count, 8))]).save(sheet)
+    contact_sheet([make_scene(seed, i) for i in range(min(count, 8))]).save(sheet)
     print(f"drew {count:,} scenes: {table}, and {sheet} to look at")
+
+
+OPTIONS = shapes  # what the verb takes: shell completion finds it here

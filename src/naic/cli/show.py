@@ -38,3 +38,6 @@ def show(store: tyro.conf.Positional[Path], examples: int = 3) -> None:
         print(f"  {features.shape[0]} x {features.shape[1]}, mean {features.mean():.4f}")
         for caption in record.captions:
             print(f"  - {caption}")
+
+
+OPTIONS = show  # what the verb takes: shell completion finds it here

@@ -5,21 +5,24 @@ with the very batch it would have had, with no loader whose state must be saved.
 """
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Self
+from typing import TYPE_CHECKING, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from naic.data.features import Features, FeatureStore, Mask
-from naic.data.joined import AnyStore, JoinedStore
-from naic.data.pseudo import Taught
-from naic.data.readers import refuse_unknown
+from naic.data.features import FeatureStore, refuse_unknown
 from naic.errors import ConfigError, DataError, StoreError
 from naic.text import PAD, UNK, Vocabulary
 
+if TYPE_CHECKING:
+    from naic.data.joined import AnyStore
+    from naic.data.pseudo import Taught
+
 Ints = npt.NDArray[np.int64]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -56,18 +59,16 @@ class Targets:
         ]
         if not rows:
             named = ", ".join(repr(split) for split in sorted(splits)) or "none"
-            raise DataError(
-                str(store.folder),
-                f"no image of the splits asked for ({named}) has a caption",
-                "Name other splits, or prepare a dataset with captions.",
-            )
+            why = f"no image of the splits asked for ({named}) has a caption"
+            hint = "Name other splits, or prepare a dataset with captions."
+            raise DataError(str(store.folder), why, hint)
         said = (store.records[row].captions for row in rows)
         encoded = [[vocabulary.encode(caption, length) for caption in own] for own in said]
         return cls._put_together(rows, encoded, length)
 
     @classmethod
     def build_pseudo(
-        cls, taught: Mapping[int, Taught], vocabulary: Vocabulary, length: int
+        cls, taught: "Mapping[int, Taught]", vocabulary: Vocabulary, length: int
     ) -> Self:
         """What a teacher says, by row (`pseudo.look_up`).
 
@@ -180,32 +181,22 @@ def columns(counts: Ints, places: Ints, epochs: Ints, captions: int, seed: int) 
     return np.where(counts[:, None] > captions, turning, steady)
 
 
-def count_regions(store: AnyStore, rows: Sequence[int] | Ints) -> Ints:
+def count_regions(store: "AnyStore", rows: Sequence[int] | Ints) -> Ints:
     """(B,) regions of each image; none at all is refused, since attention needs something."""
     counts = np.array([len(store[int(row)]) for row in rows], np.int64)
     if (counts == 0).any():
         row = int(rows[int(np.flatnonzero(counts == 0)[0])])
-        home = store.locate(row)[0] if isinstance(store, JoinedStore) else store
-        raise StoreError(
-            str(home.folder),
-            f"the image {store.records[row].id!r} has no regions",
-            "Prepare the features again without it.",
-        )
+        home, _ = store.locate(row)
+        why = f"the image {store.records[row].id!r} has no regions"
+        raise StoreError(str(home.folder), why, "Prepare the features again without it.")
     return counts
 
 
-def read_features(
-    store: AnyStore, rows: Sequence[int] | Ints, regions: int
-) -> tuple[Features, Mask]:
-    """(B, regions, F) features padded with zeros, and (B, regions) the mask of what is real.
-
-    Unlike `FeatureStore.batch` the shape does not depend on the images: a step that was compiled
-    or captured for it serves them all.
-    """
-    features = np.zeros((len(rows), regions, store.dim), store.dtype)
-    mask = np.zeros((len(rows), regions), np.bool_)
-    for i, row in enumerate(rows):
-        own = store[int(row)]
-        features[i, : len(own)] = own
-        mask[i, : len(own)] = True
-    return features, mask
+def read_ahead(read: Callable[[Sequence[int]], T], batches: Sequence[Sequence[int]]) -> Iterator[T]:
+    """What `read` gives for each batch of rows, the next being read while one is worked on."""
+    with ThreadPoolExecutor(1, "naic-read") as reader:
+        coming = [reader.submit(read, rows) for rows in batches[:1]]
+        for later in range(1, len(batches) + 1):
+            found = coming.pop().result()
+            coming = [reader.submit(read, rows) for rows in batches[later : later + 1]]
+            yield found

@@ -13,16 +13,18 @@ import signal
 import struct
 import sys
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from naic.errors import ImageError
-from naic.images import square_pixels
-from naic.images.sources import BytesImage, FileImage, ImageSource, Mirrored, TarImage
+from naic.images.converting import square_pixels
+
+if TYPE_CHECKING:
+    from naic.images.sources import ImageSource
 
 LENGTH = struct.Struct("<Q")
 
 
-def pack(image: ImageSource, pixels: int) -> bytes | None:
+def pack(image: "ImageSource", pixels: int) -> bytes | None:
     """The task to decode an image at `pixels` a side; None: only this process can load it."""
     described = image.describe()
     if described is None:
@@ -32,7 +34,7 @@ def pack(image: ImageSource, pixels: int) -> bytes | None:
     return LENGTH.pack(LENGTH.size + len(text) + len(data)) + LENGTH.pack(len(text)) + text + data
 
 
-def unpack(task: bytes) -> tuple[ImageSource, int]:
+def unpack(task: bytes) -> "tuple[ImageSource, int]":
     """The image of a task without its first length, and how many pixels a side it is to have."""
     (length,) = LENGTH.unpack_from(task)
     start = LENGTH.size + length
@@ -40,7 +42,9 @@ def unpack(task: bytes) -> tuple[ImageSource, int]:
     return _source(content["image"], task[start:]), int(content["pixels"])
 
 
-def _source(described: dict[str, Any], data: bytes) -> ImageSource:
+def _source(described: dict[str, Any], data: bytes) -> "ImageSource":
+    from naic.images.sources import BytesImage, FileImage, Mirrored, TarImage
+
     [(kind, value)] = described.items()
     match kind:
         case "file":
@@ -53,7 +57,7 @@ def _source(described: dict[str, Any], data: bytes) -> ImageSource:
         case "mirrored":
             return Mirrored(_source(value, data))
         case _:
-            from naic.data.shapes import SceneImage
+            from naic.data.shapes.dataset import SceneImage
 
             return SceneImage(*value)
 

@@ -20,15 +20,17 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from io import BufferedReader, BufferedWriter
 from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from naic.data.decode_worker import LENGTH, no_memory, pack
 from naic.errors import BackboneError, ImageError
-from naic.images import square_pixels
-from naic.images.sources import ImageSource
+from naic.images.converting import square_pixels
+
+if TYPE_CHECKING:
+    from naic.images.sources import ImageSource
 
 Pixels = npt.NDArray[np.uint8]
 WORKER = "naic.data.decode_worker"
@@ -56,7 +58,7 @@ class _Batch:
 
 
 def decode_batches(
-    images: Iterable[ImageSource],
+    images: "Iterable[ImageSource]",
     pixels: int,
     *,
     batch: int,
@@ -120,11 +122,11 @@ class ImageDecoder:
         for worker in self._workers:
             worker.close()
 
-    def submit(self, image: ImageSource, place: Pixels) -> "Future[ImageError | None]":
+    def submit(self, image: "ImageSource", place: Pixels) -> "Future[ImageError | None]":
         """Have `image` decoded into `place` (pixels, pixels, 3); the future tells if it failed."""
         return self._pool.submit(self._decode, image, place)
 
-    def _decode(self, image: ImageSource, place: Pixels) -> ImageError | None:
+    def _decode(self, image: "ImageSource", place: Pixels) -> ImageError | None:
         if self._isolated and (task := pack(image, self._pixels)) is not None:
             return self._worker().decode(image.name, task, place)
         try:
@@ -193,11 +195,9 @@ class _Worker:
         self.crashed = True
         self.close()
         if self._process.returncode >= 0:  # it was not killed: something is wrong with it itself
-            raise BackboneError(
-                "the decoding process",
-                f"ended with exit code {self._process.returncode}; its message stands above",
-                "Mend what it says, and run the same command again.",
-            )
+            why = f"ended with exit code {self._process.returncode}; its message stands above"
+            hint = "Mend what it says, and run the same command again."
+            raise BackboneError("the decoding process", why, hint)
         return ImageError(
             name,
             f"the decoder ended while it read this file (exit code {self._process.returncode})",

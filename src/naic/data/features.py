@@ -14,17 +14,21 @@ inside, are uint8.
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from naic.errors import StoreError
-from naic.images.sources import MIRRORED_NAME
+from naic.errors import ConfigError, StoreError
+from naic.files import printable
+
+if TYPE_CHECKING:
+    from naic.data.joined import AnyStore
 
 FORMAT = 1
 Features = npt.NDArray[np.float16] | npt.NDArray[np.uint8]
@@ -32,7 +36,9 @@ KINDS = {
     "float16": ("F16", "<f2"),
     "uint8": ("U8", "|u1"),
 }  # a store's dtype, in a shard and in numpy
-MIRRORED_ID = "-mirrored"  # ends the id of the mirrored view of an image (`naic prepare --mirror`)
+# How the mirrored view of an image is marked (`naic prepare --mirror`): ends of its id and name.
+# The latter is that of `images.sources.Mirrored`, which reading a store does not need.
+MIRRORED_ID, MIRRORED_NAME = "-mirrored", " (mirrored)"
 _ARRAYS = {**dict(KINDS.values()), "I64": "<i8"}
 Mask = npt.NDArray[np.bool_]
 
@@ -124,14 +130,17 @@ class FeatureStore:
 
     def batch(self, rows: Sequence[int]) -> tuple[Features, Mask]:
         """Features (B, R, F), padded with zeros to the longest, and the mask (B, R) of the real."""
-        parts = [self[row] for row in rows]
-        longest = max((len(part) for part in parts), default=0)
-        features = np.zeros((len(parts), longest, self.dim), self.dtype)
-        mask = np.zeros((len(parts), longest), np.bool_)
-        for i, part in enumerate(parts):
-            features[i, : len(part)] = part
-            mask[i, : len(part)] = True
-        return features, mask
+        longest = max((len(self[row]) for row in rows), default=0)
+        return read_features(self, rows, longest)
+
+    @property
+    def stores(self) -> tuple["FeatureStore", ...]:
+        """This one alone; several that are joined have more."""
+        return (self,)
+
+    def locate(self, row: int) -> tuple["FeatureStore", int]:
+        """The store that an image lies in, and its row there."""
+        return self, row
 
     @property
     def dim(self) -> int:
@@ -158,11 +167,8 @@ class FeatureStore:
         """Ids, splits and captions, in the order of the features."""
         records = list(_read_records(self.folder / "records.jsonl"))
         if len(records) != len(self):
-            raise StoreError(
-                str(self.folder),
-                f"has {len(self)} rows of features but {len(records)} records",
-                "Run prepare again into a new folder.",
-            )
+            why = f"has {len(self)} rows of features but {len(records)} records"
+            raise StoreError(str(self.folder), why, "Run prepare again into a new folder.")
         return records
 
     @cached_property
@@ -189,11 +195,9 @@ class FeatureStore:
             shard, _ = map_shard(self.folder / entry["file"])
             own = (len(shard), shard.features.shape[1], shard.features.dtype)
             if own != (entry["images"], self.dim, self.dtype):
-                raise StoreError(
-                    str(self.folder / entry["file"]),
-                    "is not the shard that index.json tells of",
-                    "Run prepare again into a new folder.",
-                )
+                why = "is not the shard that index.json tells of"
+                hint = "Run prepare again into a new folder."
+                raise StoreError(str(self.folder / entry["file"]), why, hint)
             self._shards[number] = shard
         return self._shards[number]
 
@@ -239,3 +243,30 @@ def _read_records(path: Path) -> Iterator[StoredRecord]:
                 )
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise StoreError(str(path), f"cannot be read ({error})", "Run prepare again.") from error
+
+
+def read_features(
+    store: "AnyStore", rows: Sequence[int] | npt.NDArray[np.int64], regions: int
+) -> tuple[Features, Mask]:
+    """(B, regions, F) features padded with zeros, and (B, regions) the mask of what is real.
+
+    Unlike `FeatureStore.batch` the shape does not depend on the images: a step that was compiled
+    or captured for it serves them all.
+    """
+    features = np.zeros((len(rows), regions, store.dim), store.dtype)
+    mask = np.zeros((len(rows), regions), np.bool_)
+    for i, row in enumerate(rows):
+        own = store[int(row)]
+        features[i, : len(own)] = own
+        mask[i, : len(own)] = True
+    return features, mask
+
+
+def refuse_unknown(splits: Collection[str] | None, known: Counter[str]) -> None:
+    """Raise a ConfigError if a split is asked for that the source does not have."""
+    unknown = sorted(set(splits or ()) - set(known))
+    if not unknown:
+        return
+    named = sorted(printable(split) for split in known if split)
+    hint = f"Splits in the source: {', '.join(named)}." if named else "The source names no split."
+    raise ConfigError("splits", f"there is no split {unknown[0]!r}", hint)

@@ -10,10 +10,10 @@ from PIL.Image import Image
 from naic.errors import DataError, ImageError, Problem
 from naic.files import printable
 from naic.images.formats import without_suffix
-from naic.images.sources import ImageSource
 
 if TYPE_CHECKING:  # captions alone are read without it
     from naic.data.sources import ImageFinder
+    from naic.images.sources import ImageSource
 
 ReaderName = Literal["karpathy", "coco", "flickr8k", "table", "folder", "shapes"]
 READER_NAMES: tuple[ReaderName, ...] = get_args(ReaderName)
@@ -26,7 +26,7 @@ class Record:
     """An image, the captions people gave it, and the split it belongs to."""
 
     id: str
-    image: ImageSource
+    image: "ImageSource"
     captions: tuple[str, ...] = ()  # empty: an unlabelled image
     split: str = ""  # empty: the source names no split
     facts: Mapping[str, object] | None = None  # what is truly in the image, where it is known
@@ -58,7 +58,7 @@ class Entry:
     names: Sequence[str] = ()  # what the image file may be called, the likeliest name first
     captions: Sequence[tuple[str, object]] = ()  # each with its own place in the source
     split: str = ""
-    image: ImageSource | None = None  # for readers that meet the image itself
+    image: "ImageSource | None" = None  # for readers that meet the image itself
     facts: Mapping[str, object] | None = None
 
 
@@ -87,7 +87,7 @@ class Checker:
     finder: "ImageFinder | None"
     problems: Problems
     _first: dict[str, str] = field(default_factory=dict)  # id -> where it was first met
-    _used: dict[ImageSource, str] = field(default_factory=dict)  # image -> where it was found
+    _used: dict["ImageSource", str] = field(default_factory=dict)  # image -> where it was found
 
     def pass_over(self, entry: Entry) -> None:
         """Remember the id of an entry that was not asked for: it must not come again."""
@@ -132,7 +132,7 @@ class Checker:
             return False
         return True
 
-    def _find(self, entry: Entry, finder: "ImageFinder | None") -> ImageSource | None:
+    def _find(self, entry: Entry, finder: "ImageFinder | None") -> "ImageSource | None":
         if finder is None:
             return UnseenImage(entry.names[0])
         lost = self._and_captions(entry)

@@ -10,6 +10,7 @@ import os
 import stat
 import unicodedata
 from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
 
 from naic.data.tars import TarMember, index_tar
@@ -214,16 +215,17 @@ class Folder:
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self._files: dict[str, str] | None = None
-        self._folders: dict[str, Folder] = {}
 
-    def _scan(self) -> dict[str, str]:
+    @cached_property
+    def _listing(self) -> "tuple[dict[str, str], dict[str, Folder]]":
+        """The names of its files, by all their spellings, and its sub-folders."""
         files: dict[str, str] = {}
+        folders: dict[str, Folder] = {}
         try:
             with os.scandir(self.path) as entries:
                 for entry in entries:
                     if is_folder(entry):
-                        self._folders[entry.name] = Folder(entry.path)
+                        folders[entry.name] = Folder(entry.path)
                         continue
                     files[entry.name] = entry.name
                     for other in spellings(entry.name)[1:]:
@@ -231,19 +233,14 @@ class Folder:
         except OSError as error:
             why = f"the folder cannot be listed ({error.strerror or error})"
             raise DataError(printable(self.path), why, "Check its permissions.") from error
-        return files
+        return files, folders
 
     def folder(self, name: str) -> "Folder | None":
         """The sub-folder of that name."""
-        if self._files is None:
-            self._files = self._scan()
-        return self._folders.get(name)
+        return self._listing[1].get(name)
 
     def file(self, name: str) -> Path | None:
         """The file of that name."""
-        if self._files is None:
-            self._files = self._scan()
-        for spelling in spellings(name):
-            if spelling in self._files:
-                return Path(self.path, self._files[spelling])
-        return None
+        files = self._listing[0]
+        found = next((files[spelling] for spelling in spellings(name) if spelling in files), None)
+        return None if found is None else Path(self.path, found)

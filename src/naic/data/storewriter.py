@@ -8,7 +8,7 @@ the end, and a store that was killed and resumed is byte for byte the one that w
 import hashlib
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -66,11 +66,8 @@ class StoreWriter:
         kind, dtype = KINDS[self.settings["dtype"]]
         features = np.ascontiguousarray(rows.features, dtype)
         if kind == "F16" and not _finite(features):
-            raise StoreError(
-                str(self._path(number)),
-                "some features do not fit float16",
-                "Use another backbone, or scale its output.",
-            )
+            hint = "Use another backbone, or scale its output."
+            raise StoreError(str(self._path(number)), "some features do not fit float16", hint)
         note = {
             "positions": rows.positions,
             "errors": [[position, p.where, p.why, p.hint] for position, p in errors],
@@ -87,11 +84,11 @@ class StoreWriter:
 
     def finish(self, problems: Sequence[Problem] = ()) -> FeatureStore:
         """Describe the whole store from its shards; `problems` are the reader's."""
-        lines, errors, shards = [], [_line(_problem(p)) for p in problems], []
+        lines, errors, shards = [], [_line(asdict(p)) for p in problems], []
         for number in range(-(-len(self.records) // self.per_shard)):
             shard, note = map_shard(self._path(number))
             lines += [_line(_row(self.records[position])) for position in note["positions"]]
-            errors += [_line(_problem(Problem(*error[1:]))) for error in note["errors"]]
+            errors += [_line(asdict(Problem(*error[1:]))) for error in note["errors"]]
             name = self._path(number).name
             shards.append({"file": name, "images": len(shard), "regions": len(shard.features)})
         index = {
@@ -160,10 +157,6 @@ def _row(record: Record) -> dict[str, Any]:
         "captions": list(record.captions),
     }
     return row | {"facts": record.facts} if record.facts is not None else row
-
-
-def _problem(problem: Problem) -> dict[str, str]:
-    return {"where": problem.where, "why": problem.why, "hint": problem.hint}
 
 
 def _line(value: dict[str, Any]) -> str:

@@ -1,11 +1,25 @@
-"""How words are chosen: the one place that validation, tables, `naic caption` and cards share."""
+"""How words are chosen: the one place that validation, tables, `naic caption` and cards share.
+
+Each agent names its likeliest word, and now and then two neighbours name the same one ("a girl
+girl riding"). Training makes that rare, not impossible. What the agents would have said instead is
+known, too: among all sentences of their likeliest words, `without_repeats` takes the one with the
+highest probability that has no such repeat. A caption without a repeat stays as it is.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 from naic.errors import ConfigError
 from naic.text.vocabulary import BAD_ENDINGS, PERIOD, Vocabulary
 
+Words = npt.NDArray[np.int64]
+LogProbs = npt.NDArray[np.floating[Any]]
+IMPOSSIBLE = -1e4  # finite: a word of probability 0 is better than none
+CHOICES = 5  # likeliest words of an agent to choose from: more change nothing
 MOST_ALTERNATIVES = 100
 _BAD_ENDINGS = frozenset(BAD_ENDINGS)
 
@@ -58,3 +72,67 @@ class Decoding:
 
 
 READABLE = Decoding(repeats=False, bad_endings=False)  # for people, as `naic caption` gives them
+
+
+def without_repeats(words: Words, log_probs: LogProbs) -> npt.NDArray[np.intp]:
+    """Which of its words each agent says, so that no sentence has a repeat.
+
+    Args:
+        words: (B, N, K) the K likeliest words of each agent, best first; K of at least 2, so that
+            there always is such a sentence.
+        log_probs: (B, N, K) theirs.
+
+    Returns:
+        (B, N) places in K. The agents after the period keep their likeliest words.
+    """
+    if words.shape[-1] < 2:
+        why = "with one word each the agents have nothing to choose from"
+        raise ConfigError("alternatives", why, f"Ask for {CHOICES}.")
+    chosen = np.zeros(words.shape[:2], np.intp)
+    repeats = _repeats(words[..., 0])
+    if repeats.any():
+        chosen[repeats] = _best(words[repeats], np.maximum(log_probs[repeats], IMPOSSIBLE))
+    return chosen
+
+
+def _repeats(said: Words) -> npt.NDArray[np.bool_]:
+    """(B,) whether a word before the first period is said twice in a row."""
+    speaking = ~np.logical_or.accumulate(said == PERIOD, axis=1)  # (B, N)
+    same = said[:, 1:] == said[:, :-1]
+    return np.asarray((same & speaking[:, 1:]).any(1))
+
+
+def _best(words: Words, log_probs: LogProbs) -> npt.NDArray[np.intp]:
+    """(b, N) the choices of the likeliest sentences, by dynamic programming over the agents.
+
+    A sentence ends at its period or with the last agent. To compare sentences of different
+    length, the agents after the period count with their likeliest words, which they say anyway.
+    """
+    rows, agents, _ = words.shape
+    each = np.arange(rows)
+    after = log_probs[..., 0].sum(1, keepdims=True) - np.cumsum(log_probs[..., 0], 1)  # (b, N)
+    # (b, K) the best sentence so far that ends with this word; to say nothing at all is no way out
+    reached = np.where(words[:, 0] == PERIOD, -np.inf, log_probs[:, 0])
+    came_from = np.zeros(words.shape, np.intp)
+    best, end, last = np.full(rows, -np.inf), np.zeros(rows, np.intp), np.zeros(rows, np.intp)
+    for agent in range(agents):
+        if agent:
+            before = words[:, agent - 1]  # (b, K)
+            barred = (before[:, None, :] == words[:, agent][:, :, None]) | (before == PERIOD)[
+                :, None, :
+            ]  # (b, K, K): this word after that one
+            reach = np.where(barred, -np.inf, reached[:, None, :])
+            came_from[:, agent] = reach.argmax(-1)
+            reached = reach.max(-1) + log_probs[:, agent]
+        ends = (words[:, agent] == PERIOD) | (agent == agents - 1)
+        total = np.where(ends, reached + after[:, agent, None], -np.inf)  # (b, K)
+        word = total.argmax(-1)
+        better = total[each, word] > best
+        best = np.where(better, total[each, word], best)
+        end, last = np.where(better, agent, end), np.where(better, word, last)
+    chosen = np.zeros((rows, agents), np.intp)
+    for agent in range(agents - 1, -1, -1):
+        inside = agent <= end
+        chosen[inside, agent] = last[inside]
+        last = np.where(inside, came_from[each, agent, last], last)
+    return chosen

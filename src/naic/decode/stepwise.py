@@ -1,10 +1,9 @@
-"""Writing word by word: greedily, or by chance. `beam.py` follows several sentences at once.
+"""Writing word by word: greedily, by chance, or by beam search, which follows a few sentences.
 
 Nothing here knows a network: a captioner that writes word by word has the few methods of
 `Stepwise`, and what it keeps of the images and of the sentences so far is its own affair.
 """
 
-import functools
 import math
 from collections.abc import Callable
 from typing import NamedTuple, Protocol, TypeVar
@@ -76,67 +75,20 @@ class Sentences(NamedTuple):
 @torch.no_grad()
 def greedy(model: Stepwise[M, C], memory: M) -> Sentences:
     """One sentence for each image: the likeliest word, then the likeliest word after it, (B, N)."""
-    found = _write(model, memory, 1, log_policy, _likeliest)
+    found = _write(model, memory, 1, lambda log_probs: log_probs.argmax(-1))
     return Sentences(found.words[:, 0], found.log_probs[:, 0])
 
 
-def _likeliest(log_probs: Tensor) -> Tensor:
-    return log_probs.argmax(-1)
-
-
 @torch.no_grad()
-def sample(
-    model: Stepwise[M, C],
-    memory: M,
-    samples: int = 1,
-    temperature: float = 1.0,
-    top_k: int = 0,
-    top_p: float = 1.0,
-) -> Sentences:
-    """S sentences for each image, (B, S, N), each word drawn as often as the policy says.
-
-    The log-probabilities are those of the distribution that was sampled: tempered, cut to the
-    `top_k` likeliest words (0: all), then to the fewest words that hold a share `top_p`.
-    """
-    _check(samples, temperature, top_k, top_p)
-    policy = functools.partial(sharpen, temperature=temperature, top_k=top_k, top_p=top_p)
-    return _write(model, memory, samples, policy, choose)
-
-
-def sharpen(logits: Tensor, temperature: float = 1.0, top_k: int = 0, top_p: float = 1.0) -> Tensor:
-    """(..., V) the log-policy, tempered and cut to its likeliest words; see `sample`."""
-    log_probs = log_policy(logits / temperature)
-    size = log_probs.shape[-1]
-    if 0 < top_k < size:
-        best, ids = log_probs.topk(top_k, dim=-1)
-        log_probs = torch.full_like(log_probs, -math.inf).scatter(-1, ids, best).log_softmax(-1)
-    if top_p < 1:
-        falling, ids = log_probs.sort(dim=-1, descending=True)
-        probs = falling.exp()
-        before = probs.cumsum(-1) - probs  # the share held by likelier words: 0 for the first
-        falling = falling.masked_fill(before >= top_p, -math.inf)
-        log_probs = torch.empty_like(log_probs).scatter(-1, ids, falling).log_softmax(-1)
-    return log_probs
-
-
-def _check(samples: int, temperature: float, top_k: int, top_p: float) -> None:
-    """Refuse what cannot be sampled from."""
-    for name, value, good, hint in (
-        ("samples", samples, samples >= 1, "Give at least 1."),
-        ("temperature", temperature, 0 < temperature < math.inf, "Give a number above 0."),
-        ("top_k", top_k, top_k >= 0, "Give 0 for all words, or how many."),
-        ("top_p", top_p, 0 < top_p <= 1, "Give a share above 0, at most 1."),
-    ):
-        if not good:
-            raise ConfigError(name, f"{value} is out of range", hint)
+def sample(model: Stepwise[M, C], memory: M, samples: int = 1) -> Sentences:
+    """S sentences for each image, (B, S, N), each word drawn as often as the policy says."""
+    if samples < 1:
+        raise ConfigError("samples", f"{samples} is out of range", "Give at least 1.")
+    return _write(model, memory, samples, choose)
 
 
 def _write(
-    model: Stepwise[M, C],
-    memory: M,
-    width: int,
-    policy: Callable[[Tensor], Tensor],
-    pick: Callable[[Tensor], Tensor],
+    model: Stepwise[M, C], memory: M, width: int, pick: Callable[[Tensor], Tensor]
 ) -> Sentences:
     """`width` sentences for each image, (B, W, N), that do not know of each other.
 
@@ -147,7 +99,6 @@ def _write(
         model: the captioner.
         memory: the images.
         width: sentences for each image.
-        policy: logits (B, W, V) to log-probabilities.
         pick: log-probabilities (B, W, V) to words (B, W).
     """
     batch, device = memory.batch, memory.device
@@ -156,7 +107,7 @@ def _write(
     ended = torch.zeros((batch, width), dtype=torch.bool, device=device)
     words, log_probs = [], []
     for position in torch.arange(model.length, device=device).unbind(0):
-        choices = policy(model.step(word, position, memory, cache))
+        choices = log_policy(model.step(word, position, memory, cache))
         word = pick(choices)
         log_prob = choices.gather(-1, word[..., None])[..., 0]
         word = word.masked_fill(ended, PAD)
@@ -177,3 +128,65 @@ def _fill(columns: list[Tensor], length: int, value: float) -> Tensor:
     """The columns (B, W) side by side, filled up to (B, W, length)."""
     stacked = torch.stack(columns, dim=-1)
     return F.pad(stacked, (0, length - len(columns)), value=value)
+
+
+class Beams(NamedTuple):
+    """The sentences found, best first.
+
+    Attributes:
+        words: (B, keep, N) int64, PAD after the period.
+        scores: (B, keep) the sum of the words' log-probabilities. Where there are fewer sentences
+            at all than asked for, the rest are empty ones with -inf.
+    """
+
+    words: Tensor
+    scores: Tensor
+
+
+@torch.no_grad()
+def beam_search(model: Stepwise[M, C], memory: M, width: int, keep: int = 1) -> Beams:
+    """The `keep` likeliest of the sentences that a beam of `width` finds for each image.
+
+    A sentence that has said its period keeps its place and its score; there is no length penalty.
+    All steps have the same shapes, and on a GPU nothing waits for the host. On a CPU the search
+    stops when the best `keep` have ended: the others' scores can only fall.
+    """
+    if not 0 < keep <= width:
+        raise ConfigError(
+            "beam", f"width {width} and keep {keep} do not fit", "Give 0 < keep <= width."
+        )
+    batch, device = memory.batch, memory.device
+    cache = model.empty_cache(memory, width)
+    word = torch.full((batch, width), BOS, device=device)
+    words = torch.full((batch, width, model.length), PAD, device=device)
+    ended = torch.zeros((batch, width), dtype=torch.bool, device=device)
+    # All beams start out alike, so only the first one counts.
+    scores = torch.zeros((batch, width), device=device)
+    scores[:, 1:] = -math.inf
+    silence = _silence(model.words, device)
+    for position in torch.arange(model.length, device=device).unbind(0):
+        log_probs = log_policy(model.step(word, position, memory, cache))
+        log_probs = torch.where(ended[..., None], silence, log_probs)
+        scores, best = (scores[..., None] + log_probs).flatten(1).topk(width)
+        parents, word = best // model.words, best % model.words
+        words = words.gather(1, parents[..., None].expand_as(words))
+        words.index_copy_(2, position.view(1), word[..., None])
+        ended = ended.gather(1, parents) | (word == PERIOD)
+        cache = model.follow(cache, parents, position)
+        if may_look(device) and bool((ended | scores.isneginf())[:, :keep].all()):
+            break
+    return _best(words, scores, keep)
+
+
+def _silence(words: int, device: torch.device) -> Tensor:
+    """(V,) what follows a period for certain: PAD. Made on the device: a graph can hold it."""
+    is_pad = torch.arange(words, device=device) == PAD
+    return torch.zeros(words, device=device).masked_fill(~is_pad, -math.inf)
+
+
+def _best(words: Tensor, scores: Tensor, keep: int) -> Beams:
+    """The first `keep`; places that no sentence fills say the period and nothing else."""
+    words, scores = words[:, :keep], scores[:, :keep]
+    empty = torch.full_like(words, PAD)
+    empty[..., 0] = PERIOD
+    return Beams(torch.where(scores.isneginf()[..., None], empty, words), scores)

@@ -4,17 +4,3 @@
 harm out of it, `converting` makes RGB of every pixel layout, and `opening` puts the three together.
 `sources` are the places that an image can come from.
 """
-
-from naic.images.converting import square_pixels
-from naic.images.formats import IMAGE_SUFFIXES, UNSUPPORTED_SUFFIXES
-from naic.images.opening import MAX_BYTES, MAX_PIXELS, ImageInput, open_image
-
-__all__ = [
-    "IMAGE_SUFFIXES",
-    "MAX_BYTES",
-    "MAX_PIXELS",
-    "UNSUPPORTED_SUFFIXES",
-    "ImageInput",
-    "open_image",
-    "square_pixels",
-]

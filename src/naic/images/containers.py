@@ -10,7 +10,8 @@ import struct
 import zlib
 from typing import Literal, NamedTuple
 
-MAX_PROFILE = 4 << 20  # bytes; the largest colour profiles in use, those of presses, have 3 MB
+from naic.images.converting import MAX_PROFILE
+
 _MAX_SCANS = 500  # of a progressive JPEG, which has about ten: each one costs time on every pixel
 
 

@@ -7,8 +7,8 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image, ImageCms
 
-from naic.images.containers import MAX_PROFILE
-
+MAX_PROFILE = 4 << 20  # bytes; the largest colour profiles in use, those of presses, have 3 MB
+MIRRORED_NAME = " (mirrored)"  # ends the name of an image that is mirrored
 _TURNS = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,
     3: Image.Transpose.ROTATE_180,
@@ -27,7 +27,7 @@ def to_rgb(image: Image.Image, profile: bytes | None) -> Image.Image:
     if image.mode == "CMYK":
         return _through_profile(image, profile) or image.convert("RGB")
     if image.mode == "LAB":
-        return _lab_to_srgb(image)
+        return _lab_transform().apply(image)
     if image.mode[0] in "IF":
         return _from_deep(image)
     rgb = _on_white(image)
@@ -146,7 +146,3 @@ def _lab_transform() -> ImageCms.ImageCmsTransform:
         ImageCms.Intent.RELATIVE_COLORIMETRIC,
         _FLAGS,
     )
-
-
-def _lab_to_srgb(image: Image.Image) -> Image.Image:
-    return _lab_transform().apply(image)

@@ -19,18 +19,7 @@ from PIL.WebPImagePlugin import WebPImageFile
 
 from naic.errors import ImageError
 from naic.files import printable
-from naic.images.containers import (
-    DamagedError,
-    ForeignError,
-    Parts,
-    clean_avif,
-    clean_jpeg,
-    clean_png,
-    clean_tiff,
-    gif_size,
-    orientation_of,
-    webp_size,
-)
+from naic.images import containers
 from naic.images.converting import to_rgb, upright
 from naic.images.formats import HAS_AVIF, Unsupported, sniff
 
@@ -78,14 +67,14 @@ if HAS_AVIF:
 _CUT_SHORT = ("cut short", "truncated", "not enough image data", "reached eof")
 
 _CLEANERS = {
-    "JPEG": clean_jpeg,
-    "PNG": clean_png,
-    "TIFF": clean_tiff,
-    "AVIF": clean_avif,
+    "JPEG": containers.clean_jpeg,
+    "PNG": containers.clean_png,
+    "TIFF": containers.clean_tiff,
+    "AVIF": containers.clean_avif,
 }
 
 # Formats whose decoder looks at its memory, or at Pillow's limit, before we learn the size from it.
-_EARLY_SIZES = {"GIF": gif_size, "WEBP": webp_size}
+_EARLY_SIZES = {"GIF": containers.gif_size, "WEBP": containers.webp_size}
 
 
 def open_image(
@@ -123,7 +112,7 @@ def open_image(
         return _decode(data, format_name, what, at_least, max_pixels)
     except (ImageError, MemoryError):
         raise
-    except ForeignError:
+    except containers.ForeignError:
         why = "it is a camera RAW file, not one of the formats that naic opens"
         raise ImageError(what, why, "Export it as JPEG or PNG.") from None
     except Exception as error:  # decoders raise nearly anything on damaged data
@@ -134,7 +123,7 @@ def _decode(
     data: bytes, format_name: str, what: str, at_least: int | None, max_pixels: int
 ) -> Image.Image:
     clean = _CLEANERS.get(format_name)
-    parts = clean(data) if clean else Parts(data)
+    parts = clean(data) if clean else containers.Parts(data)
     if format_name in {"GIF", "TIFF"}:  # where Pillow itself warns at its own limit
         max_pixels = min(max_pixels, Image.MAX_IMAGE_PIXELS or max_pixels)
     if read_size := _EARLY_SIZES.get(format_name):
@@ -147,7 +136,7 @@ def _decode(
         profile = parts.profile or image.info.get("icc_profile")
         orientation = parts.orientation
         if format_name in {"WEBP", "AVIF"}:
-            orientation = orientation_of(image.info.get("exif", b""))
+            orientation = containers.orientation_of(image.info.get("exif", b""))
         rgb = upright(to_rgb(image, profile), orientation)
         if isinstance(rgb, ImageFile):  # already RGB and upright: let go of the file's bytes
             rgb = image.copy()
@@ -158,7 +147,7 @@ def _decode(
 def _check_size(size: tuple[int, int], what: str, max_pixels: int) -> None:
     width, height = size
     if width < 1 or height < 1:
-        raise DamagedError("it has no pixels")
+        raise containers.DamagedError("it has no pixels")
     if width * height > max_pixels:
         why = f"it has {width} × {height} pixels, and the limit is {max_pixels:,} in all"
         raise ImageError(what, why, "Scale it down first.")

@@ -14,7 +14,7 @@ from PIL import Image, ImageOps
 from naic.errors import ImageError
 from naic.files import printable
 from naic.images.containers import orientation_of
-from naic.images.converting import to_rgb, upright
+from naic.images.converting import MIRRORED_NAME, to_rgb, upright
 from naic.images.opening import MAX_BYTES, MAX_PIXELS, open_image
 
 ImageLike: TypeAlias = (
@@ -29,7 +29,6 @@ ImageLike: TypeAlias = (
 )
 # What an image is and where it lies, as JSON, and the bytes that go with it.
 Described: TypeAlias = tuple[dict[str, Any], bytes]
-MIRRORED_NAME = " (mirrored)"
 ARRAYS = "Give uint8 values 0 to 255 of shape (height, width), (…, 3) for RGB or (…, 4) for RGBA."
 
 

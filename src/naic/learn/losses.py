@@ -1,14 +1,22 @@
-"""What is made smaller: word-level cross-entropy, and the policy gradient's loss.
+"""What is made smaller, and what a reward is compared with before it says what a word was worth.
 
 Cross-entropy is for teacher and student alike (the paper's eq. 1 and 3). The policy gradient makes
-what was said likelier by as much as it was worth (eq. 4).
+what was said likelier by as much as it was worth (eq. 4); eq. 5, 6 and 8 leave out the minus sign
+of 4, which `policy_loss` puts back. None of the baselines depends on what the agent itself said, so
+none of them changes the expected gradient: the tests list all joint actions of small games and add
+them up. Baselines and advantages are float64: B images, S sentences sampled for each, N agents, k
+alternatives.
+
+The habits of `metrics.habits` are counted here in ids, on the device, while a captioner learns: a
+reward can be had by bad habits; seen early, they say so before a validation does.
 """
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from naic.text import PAD, PERIOD
+from naic.decode.policy import spoken
+from naic.text.vocabulary import BAD_ENDINGS, PAD, PERIOD, Vocabulary
 
 
 def cross_entropy(
@@ -35,12 +43,6 @@ def cross_entropy(
             label_smoothing=smoothing,
         )
     return _shared_cross_entropy(logits.squeeze(1).float(), targets.transpose(1, 2), smoothing)
-
-
-def target_count(words: Tensor, *, fill: bool = False) -> Tensor:
-    """0-dim float32, the target words that `cross_entropy` sums over."""
-    targets = _fill(words) if fill else words
-    return (targets != PAD).sum().float()
 
 
 def _shared_cross_entropy(logits: Tensor, targets: Tensor, smoothing: float) -> Tensor:
@@ -102,3 +104,86 @@ def speakers_entropy(log_probs: Tensor, said: Tensor) -> Tensor:
     shares = said.to(log_probs.dtype)
     shares = shares / shares.sum(-1, keepdim=True)  # the first agent always speaks
     return (shares.sum(1) * entropy(log_probs)).sum()
+
+
+DECAY = 0.9  # of the moving average
+_SMALLEST = torch.finfo(torch.float64).tiny
+
+
+def team_advantage(reward: Tensor, baseline: Tensor, said: Tensor) -> Tensor:
+    """(B, S, N) R(u) − b, the same for all agents of a sentence (eq. 6; with b = 0 eq. 5).
+
+    An agent after the period changes nothing whatever it says, so its advantage is noise without
+    a meaning, and is left out. That keeps the gradient unbiased: whether there was a period before
+    it does not depend on its own word.
+
+    Args:
+        reward: (B, S) of the sentences.
+        baseline: broadcast to that.
+        said: (B, S, N) the words up to the period and with it.
+    """
+    return torch.where(said, (reward - baseline)[..., None], 0.0)
+
+
+def counterfactual_advantage(reward: Tensor, outcomes: Tensor, log_probs: Tensor) -> Tensor:
+    """(B, S, N) Σ π'(w)·(R(u) − R(u with w at a)), each agent its own (eq. 7, 9 and 10).
+
+    As a sum of differences it is exactly zero where nothing changes, after the period as well, so
+    that no agent needs to be left out.
+
+    Args:
+        reward: (B, S) of the sentences.
+        outcomes: (B, S, N, k) the rewards with one agent's word replaced by its alternatives.
+        log_probs: (B, N, k) of these. π' is renormalised over them: in float64, or else what is
+            missing from a sum of one would bring the agent's own word into its baseline.
+    """
+    weights = log_probs.double().softmax(-1)[:, None]  # (B, 1, N, k)
+    return (weights * (reward[..., None, None] - outcomes)).sum(-1)
+
+
+def leave_one_out(reward: Tensor) -> Tensor:
+    """(B, S) the mean reward of the image's other sentences: b of eq. 6. Needs S of 2 or more."""
+    return (reward.sum(1, keepdim=True) - reward) / (reward.shape[1] - 1)
+
+
+class MovingAverage:
+    """The mean reward of past steps, the newest counting most: b of eq. 6, alike for all images.
+
+    Two numbers on the device, changed in place: a CUDA graph can hold it, and nothing waits for
+    the host. The weights of the steps so far are summed beside the rewards, so that the first
+    steps are not compared with an average that still holds zeros.
+    """
+
+    def __init__(self, device: torch.device | str) -> None:
+        self.state = torch.zeros(2, dtype=torch.float64, device=device)  # rewards, their weights
+
+    @property
+    def value(self) -> Tensor:
+        """0-dim, the average; 0 before the first step."""
+        total, weight = self.state.unbind()
+        return total / weight.clamp(min=_SMALLEST)
+
+    def update(self, reward: Tensor) -> None:
+        """Take in the mean reward of a whole step, 0-dim; after the step has used the average."""
+        new = torch.stack([reward.detach().double(), torch.ones_like(self.state[0])])
+        self.state.lerp_(new, 1 - DECAY)
+
+
+def bad_ending_table(vocabulary: Vocabulary, device: torch.device | str) -> Tensor:
+    """(V,) True for the words that no sentence should end on."""
+    bad = [word in BAD_ENDINGS for word in vocabulary.words]
+    return torch.tensor(bad, device=device)
+
+
+def repeats(words: Tensor) -> Tensor:
+    """(...) whether a sentence of (..., N) has a word twice in a row ("a girl girl riding")."""
+    twice = words[..., 1:] == words[..., :-1]
+    return (twice & spoken(words)[..., 1:]).any(-1)
+
+
+def bad_endings(words: Tensor, table: Tensor) -> Tensor:
+    """(...) whether the last word of (..., N) is in the table; an empty sentence has none."""
+    length = (spoken(words) & (words != PERIOD)).sum(-1, keepdim=True)
+    # Of an empty sentence the first word is the period, which is in no table of words.
+    last = words.gather(-1, (length - 1).clamp(min=0))[..., 0]
+    return table[last]

@@ -17,12 +17,13 @@ class Schedule:
     `total_epochs`.
 
     Attributes:
-        learning_rate: the highest one.
-        warmup_steps: over the first steps it climbs from near zero, whatever the kind.
-        factor: of "decay".
-        every: epochs between two decays.
-        floor: the last learning rate of "cosine".
-        total_epochs: the length of "cosine".
+        kind: How it goes, in the words above.
+        learning_rate: The highest one.
+        warmup_steps: Over the first so many it climbs from near zero, whatever the kind.
+        factor: What "decay" multiplies by.
+        every: Epochs between two decays.
+        floor: The last learning rate of "cosine".
+        total_epochs: The length of "cosine": give it with run.epochs.
     """
 
     kind: Literal["constant", "paper", "decay", "cosine"] = "constant"

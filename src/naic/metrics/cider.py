@@ -1,7 +1,8 @@
-"""CIDEr-D, number for number what the public COCO evaluation calls CIDEr."""
+"""BLEU, ROUGE-L and CIDEr-D, number for number those of the public COCO evaluation."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from naic.metrics.ngrams import (
     Ints,
     Layout,
     changes,
+    check_pairs,
     count_ngrams,
     lay_out,
     number_words,
@@ -142,3 +144,113 @@ def _likeness(counts: Counts, rarity: Floats, layout: Layout) -> Floats:
     norms = norm * norm[layout.starts][layout.image]
     cosine: Floats = np.divide(shared, norms, out=np.zeros(sentences), where=norms > 0)
     return cosine
+
+
+# The public code adds these so as not to divide by nothing. They are part of every published
+# figure: a caption without a single right word has a BLEU a little above 0.
+TINY, SMALL = 1e-15, 1e-9
+
+
+def bleu(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> list[Score]:
+    """Bleu_1 to Bleu_4.
+
+    The value of a set is made from sums over its images: lengths, right n-grams, n-grams in all.
+    These are the shares, one array for all four scores.
+
+    Args:
+        hypotheses: one tokenised sentence an image.
+        references: the tokenised references of the same images.
+    """
+    layout = lay_out(hypotheses, references)
+    words = number_words(layout.sentences)
+    length = words.lengths[layout.starts]
+    columns = [length, _closest_length(words.lengths, layout)]
+    for order, counts in enumerate(count_ngrams(words), 1):
+        columns += [_right(counts, layout), np.maximum(0, length - order + 1)]
+    shares = np.stack(columns, axis=1).astype(np.float64)  # (I, 10)
+    scores = []
+    for order in range(1, ORDERS + 1):
+        combine = partial(_combine, order)
+        value = float(combine(shares.sum(axis=0)))
+        scores.append(Score(f"Bleu_{order}", value, combine(shares), shares, combine))
+    return scores
+
+
+def _combine(order: int, sums: Floats) -> Floats:
+    """(..., 10) hypothesis and reference length, then right and all n-grams -> (...) BLEU."""
+    length, wanted = sums[..., 0], sums[..., 1]
+    right, whole = sums[..., 2 : 2 + 2 * order : 2], sums[..., 3 : 3 + 2 * order : 2]
+    precision = np.prod((right + TINY) / (whole + SMALL), axis=-1) ** (1 / order)
+    brevity = 1 - (wanted + SMALL) / (length + TINY)
+    return np.asarray(precision * np.exp(np.minimum(0.0, brevity)))
+
+
+def _closest_length(lengths: Ints, layout: Layout) -> Ints:
+    """(I,) the reference length closest to the hypothesis; of two as close, the shorter."""
+    own = lengths[layout.starts]
+    unit = int(lengths.max()) + 1
+    cost = np.abs(lengths - own[layout.image]) * unit + lengths
+    cost[layout.starts] = unit * unit  # the hypothesis is no reference
+    return np.asarray(np.minimum.reduceat(cost, layout.starts) % unit)
+
+
+def _right(counts: Counts, layout: Layout) -> Ints:
+    """(I,) n-grams of the hypothesis, each at most as often as the reference that has it most."""
+    image = layout.image[counts.sentence]
+    groups = np.flatnonzero(changes(counts.gram) | changes(image))  # one n-gram in one image
+    if not len(groups):
+        return np.zeros(len(layout.starts), np.int64)
+    said = np.where(layout.is_hypothesis()[counts.sentence], counts.count, 0)
+    most = np.maximum.reduceat(counts.count - said, groups)
+    right = np.minimum(said[groups], most)  # the hypothesis, if it has the n-gram, is first
+    totals = np.bincount(image[groups], weights=right, minlength=len(layout.starts))
+    return totals.astype(np.int64)
+
+
+_BETA_SQUARED = 1.2**2  # recall counts for more than precision
+
+
+def rouge_l(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> Score:
+    """ROUGE_L: the F-measure of the longest common subsequence, mean over the images.
+
+    As in the public code, the best precision and the best recall may come from two references.
+
+    Args:
+        hypotheses: one tokenised sentence an image.
+        references: the tokenised references of the same images.
+    """
+    check_pairs(hypotheses, references)
+    scores = [_image_score(*pair) for pair in zip(hypotheses, references, strict=True)]
+    return mean_score("ROUGE_L", np.array(scores, np.float64))
+
+
+def _image_score(hypothesis: str, references: Sequence[str]) -> float:
+    # The public code cuts at " " alone: U+00A0 stays inside a token, and "" is one token that is
+    # empty, so an empty hypothesis has the score 1 if one of its references is empty as well.
+    words = hypothesis.split(" ")
+    places: dict[str, int] = {}  # word -> a bit for each place where the hypothesis has it
+    for place, word in enumerate(words):
+        places[word] = places.get(word, 0) | 1 << place
+    precision = recall = 0.0
+    for reference in references:
+        others = reference.split(" ")
+        common = _common(places, len(words), others)
+        precision = max(precision, common / len(words))
+        recall = max(recall, common / len(others))
+    if precision == 0:
+        return 0.0
+    return (1 + _BETA_SQUARED) * precision * recall / (recall + _BETA_SQUARED * precision)
+
+
+def _common(places: dict[str, int], length: int, others: list[str]) -> int:
+    """The length of the longest common subsequence, a whole row of the usual table at a time.
+
+    In a row the table grows by 0 or 1 from one place of the hypothesis to the next. `level` has a
+    bit 1 where it does not grow, and one addition carries a match over a run of such places.
+    """
+    level = everything = (1 << length) - 1
+    for word in others:
+        if word in places:
+            match = level & places[word]
+            level = (level + match) | (level - match)
+    return length - (level & everything).bit_count()

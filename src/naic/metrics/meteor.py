@@ -68,11 +68,9 @@ def meteor(
     per_image, value = scores[:-1], float(scores[-1])
     ours = np.append(_combine(shares), _combine(shares.sum(axis=0)))
     if not np.all(np.abs(ours - scores) <= SAME):
-        raise MetricError(
-            NAME,
-            "the program's scores are not those of METEOR 1.5 for English",
-            "Install its jar anew: pip install --force-reinstall pycocoevalcap==1.2",
-        )
+        why = "the program's scores are not those of METEOR 1.5 for English"
+        hint = "Install its jar anew: pip install --force-reinstall pycocoevalcap==1.2"
+        raise MetricError(NAME, why, hint)
     return Score(NAME, value, per_image, shares, _combine)
 
 
@@ -129,9 +127,6 @@ def _combine(sums: Floats) -> Floats:
 def _jar() -> Path:
     folder = java.package_folder("pycocoevalcap")
     if folder is None or not (jar := folder / "meteor" / f"{PROGRAM}.jar").is_file():
-        raise MissingExtraError(
-            NAME,
-            "its program comes in the package pycocoevalcap, which is not installed",
-            "Run: pip install 'naic[metrics]'",
-        )
+        why = "its program comes in the package pycocoevalcap, which is not installed"
+        raise MissingExtraError(NAME, why, "Run: pip install 'naic[metrics]'")
     return jar

@@ -1,4 +1,4 @@
-"""What every metric gives, and how far it could be from chance alone.
+"""What every metric gives, how far it could be from chance alone, and habits that a score hides.
 
 A percentile bootstrap: sets of as many images are drawn with replacement, and each is scored anew
 from the images' shares. CIDEr's document frequencies stay those of the whole evaluated set: they
@@ -10,6 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+
+from naic.text.vocabulary import BAD_ENDINGS
 
 Floats = npt.NDArray[np.float64]
 
@@ -63,20 +65,18 @@ class Difference:
     """What one system has more than another on the same images.
 
     Attributes:
-        name: the metric.
         value: the first system's score minus the second's.
-        low: lower end of the 95 % interval of the difference.
-        high: upper end.
+        low: lower end of the 95 % interval of the difference; None where there are too few images.
+        high: upper end; None likewise.
         p: two-sided: twice the share of resampled sets in which the difference is zero or has the
             other sign, counting the real set as one of them, so that it is never 0. It is below
             0.05 just where the interval leaves out zero (but for the last resample or two).
     """
 
-    name: str
     value: float
-    low: float
-    high: float
-    p: float
+    low: float | None = None
+    high: float | None = None
+    p: float | None = None
 
 
 def resample(scores: Sequence[Score], *, times: int, seed: int) -> Floats:
@@ -126,6 +126,54 @@ def differences(
     for column, (our, their) in enumerate(zip(ours, theirs, strict=True)):
         drawn = values[:, column]
         rarer = min(np.count_nonzero(drawn <= 0), np.count_nonzero(drawn >= 0))
-        p = min(1.0, 2 * (rarer + 1) / (times + 1))
-        found.append(Difference(our.name, our.value - their.value, *interval(drawn), p))
+        p = min(1.0, float(2 * (rarer + 1) / (times + 1)))
+        found.append(Difference(our.value - their.value, *interval(drawn), p))
     return found
+
+
+_BAD_ENDINGS = frozenset(BAD_ENDINGS)
+
+
+@dataclass(frozen=True, slots=True)
+class Habits:
+    """How a set of captions is written.
+
+    Attributes:
+        captions: how many there are.
+        repeats: the share with a word twice in a row ("a girl girl riding").
+        bad_endings: the share that ends on one of BAD_ENDINGS ("a dog with a").
+        vocabulary: distinct words.
+        mean_length: words a caption.
+        empty: captions without a word.
+    """
+
+    captions: int
+    repeats: float
+    bad_endings: float
+    vocabulary: int
+    mean_length: float
+    empty: int
+
+
+def habits(sentences: Sequence[str]) -> Habits:
+    """The habits of tokenised sentences: at least one, words joined by single spaces."""
+    vocabulary: set[str] = set()
+    repeats = bad_endings = length = empty = 0
+    for sentence in sentences:
+        if not sentence:
+            empty += 1
+            continue
+        words = sentence.split(" ")
+        vocabulary.update(words)
+        length += len(words)
+        repeats += any(map(str.__eq__, words, words[1:]))
+        bad_endings += words[-1] in _BAD_ENDINGS
+    count = len(sentences)
+    return Habits(
+        captions=count,
+        repeats=repeats / count,
+        bad_endings=bad_endings / count,
+        vocabulary=len(vocabulary),
+        mean_length=length / count,
+        empty=empty,
+    )

@@ -1,6 +1,15 @@
-"""The captioners there are. A new one is a module beside this one, and one line here."""
+"""The captioners there are, and how one starts from another's weights.
 
-from naic.errors import ConfigError
+A new one is a module beside this one, and one line here.
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from naic.errors import CheckpointError, ConfigError
 from naic.models import transformer
 from naic.models.contract import CaptionerSpec
 
@@ -16,3 +25,53 @@ def captioner_spec(name: str, where: str = "captioner") -> CaptionerSpec:
         hint = f"There are: {', '.join(CAPTIONERS)}. A newer naic may know it."
         raise ConfigError(where, f"there is no captioner {name!r}", hint)
     return CAPTIONERS[name]
+
+
+class Taken(NamedTuple):
+    """What became of the weights.
+
+    Attributes:
+        taken: names that were copied.
+        reset: names that kept their first values, each with the reason.
+        unused: names among the given weights that this model has no place for.
+    """
+
+    taken: tuple[str, ...]
+    reset: tuple[str, ...]
+    unused: tuple[str, ...]
+
+    def describe(self) -> str:
+        """The same in a few lines for people."""
+        whole = len(self.taken) + len(self.reset)
+        lines = [f"{len(self.taken)} of {whole} tensors taken"]
+        lines += [f"not taken: {reason}" for reason in self.reset]
+        lines += [f"not used: {name}" for name in self.unused]
+        return "\n".join(lines)
+
+
+@torch.no_grad()
+def take_weights(model: nn.Module, weights: Mapping[str, Tensor]) -> Taken:
+    """Copy into the model, in place, every tensor whose name and shape it has.
+
+    A student takes all of its teacher but the word embedding, which it does not have.
+    """
+    taken, reset = [], []
+    own = model.state_dict()
+    for name, tensor in own.items():
+        given = weights.get(name)
+        if given is None:
+            reset.append(f"{name}: the weights given have none")
+        elif given.shape != tensor.shape:
+            shapes = f"{tuple(given.shape)}, not {tuple(tensor.shape)}"
+            reset.append(f"{name}: the one given is {shapes}")
+        else:
+            tensor.copy_(given)
+            taken.append(name)
+    unused = tuple(name for name in weights if name not in own)
+    if not taken:
+        raise CheckpointError(
+            "weights",
+            f"none of the {len(weights)} tensors fits this model",
+            "Give the weights of a captioner of the same size, or change [model] to theirs.",
+        )
+    return Taken(tuple(taken), tuple(reset), unused)

@@ -1,10 +1,18 @@
 """How large a Transformer captioner is."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from naic.errors import ConfigError
 
+OLD_KEYS = {"eyes": "backbone"}  # of [model], as an earlier naic wrote them
 MOST = 1024  # layers and places: a stranger's config must not keep us busy for ever
+
+
+def current_keys(table: Mapping[str, Any]) -> dict[str, Any]:
+    """[model] of a model or a run that may be of an earlier naic, by the keys of today."""
+    return {OLD_KEYS.get(key, key): value for key, value in table.items()}
 
 
 @dataclass(frozen=True)
@@ -40,36 +48,24 @@ class TransformerConfig:
     seen: float = 1.0
 
     def __post_init__(self) -> None:
-        for name, value in (
-            ("width", self.width),
-            ("heads", self.heads),
-            ("encoder_layers", self.encoder_layers),
-            ("decoder_layers", self.decoder_layers),
-            ("hidden", self.hidden),
-            ("length", self.length),
-        ):
+        for name in ("width", "heads", "encoder_layers", "decoder_layers", "hidden", "length"):
+            value = getattr(self, name)
             if value < 1:
                 raise ConfigError(f"model.{name}", f"{value} is below 1", "Give at least 1.")
             if value > MOST and name not in ("width", "heads", "hidden"):
                 raise ConfigError(f"model.{name}", f"{value} is above {MOST}", "Give fewer.")
         if self.width % self.heads:
-            raise ConfigError(
-                "model.width",
-                f"{self.width} cannot be shared out among {self.heads} heads",
-                "Choose a width that is a multiple of model.heads, such as 512 with 8 heads.",
-            )
+            why = f"{self.width} cannot be shared out among {self.heads} heads"
+            hint = "Choose a width that is a multiple of model.heads, such as 512 with 8 heads."
+            raise ConfigError("model.width", why, hint)
         if self.width % 2:
-            raise ConfigError(
-                "model.width",
-                f"{self.width} is odd, and positions are pairs of a sine and a cosine",
-                "Choose an even width.",
-            )
+            why = f"{self.width} is odd, and positions are pairs of a sine and a cosine"
+            raise ConfigError("model.width", why, "Choose an even width.")
         if self.grid and self.width % 4:
             why = f"{self.width} cannot be halved into even codes of a row and a column"
             raise ConfigError("model.width", why, "Choose a multiple of 4, or grid = false.")
         if not 0 < self.seen <= 1:
             raise ConfigError("model.seen", f"{self.seen} is not above 0 and up to 1", "Try 0.75.")
         if not 0 <= self.dropout < 1:
-            raise ConfigError(
-                "model.dropout", f"{self.dropout} is not from 0 to below 1", "Try 0.1."
-            )
+            why = f"{self.dropout} is not from 0 to below 1"
+            raise ConfigError("model.dropout", why, "Try 0.1.")

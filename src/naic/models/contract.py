@@ -11,11 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from naic.backbones.inside import without_backbone
-from naic.backbones.load import trainable_backbone
-from naic.decode.beam import Beams
-from naic.decode.decoding import Decoding
-from naic.decode.repeats import CHOICES, without_repeats
+from naic.decode.decoding import CHOICES, Decoding, without_repeats
+from naic.decode.stepwise import Beams
 from naic.errors import ConfigError
 
 
@@ -63,6 +60,9 @@ class CaptionerSpec:
         inside = self.backbone(config)
         if not inside:
             return model
+        from naic.backbones.inside import without_backbone
+        from naic.backbones.load import trainable_backbone
+
         blind = replace(config, backbone="")
         plain = self.build(blind, trainable_backbone(inside).dim, words)
         plain.load_state_dict(without_backbone(model.state_dict()), assign=True)

@@ -11,8 +11,9 @@ run are written and read with what is here too.
 
 import os
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -28,13 +29,13 @@ from naic.config import read_toml, structure, to_toml
 from naic.errors import CheckpointError, ConfigError
 from naic.files import safetensors_header, whole_folder
 from naic.models.captioners import captioner_spec
+from naic.models.config import current_keys
 from naic.models.contract import CaptionerSpec
-from naic.models.packing import unpack
 from naic.text.vocabulary import Vocabulary
 
 WEIGHTS, CONFIG, VOCABULARY, CARD = "model.safetensors", "config.toml", "vocab.json", "README.md"
+CODES = "/codes"  # how the name of a packed weight ends
 NAMES_SHOWN = 3
-_OLD_KEYS: dict[str, str] = {"eyes": "backbone"}  # of [model], as models that are older have it
 _KINDS = {
     torch.float64: "F64",
     torch.float32: "F32",
@@ -135,12 +136,21 @@ def load_model(folder: Path, device: torch.device | str = "cpu") -> LoadedModel:
         why = f"has {len(vocabulary)} words, and {CONFIG} tells of {settings.words}"
         raise CheckpointError(str(folder / VOCABULARY), why, "Use the files of one model.")
     expected = _shapes(folder / CONFIG, settings, spec)
-    weights = unpack(folder / WEIGHTS, read_weights(folder / WEIGHTS), expected)
+    weights = read_weights(folder / WEIGHTS)
+    if is_packed(weights):
+        from naic.models.packing import unpack
+
+        weights = unpack(folder / WEIGHTS, weights, expected)
     check_fit(folder / WEIGHTS, weights, expected)
     with _Unfilled():
         model = spec.build(settings.model, settings.features, settings.words)
     model.load_state_dict(weights)
     return LoadedModel(model.to(device).eval(), spec, settings, vocabulary)
+
+
+def is_packed(tensors: Iterable[str]) -> bool:
+    """Whether a file with tensors of these names is a packed one."""
+    return any(name.endswith(CODES) for name in tensors)
 
 
 class _Unfilled(TorchFunctionMode):
@@ -171,7 +181,7 @@ def read_weights(path: Path, written: Written | None = None) -> dict[str, Tensor
     try:
         data = path.read_bytes()
     except OSError as error:
-        raise _refuse(path, f"cannot be read ({error.strerror})") from error
+        raise damaged(path, f"cannot be read ({error.strerror})") from error
     # A zip, as torch.save makes it, or a bare pickle: named as such, since "invalid header" would
     # help nobody. A safetensors file may begin with the same byte: that of its header's length.
     foreign = data[:4] == b"PK\x03\x04" or data[:1] == b"\x80"
@@ -179,23 +189,18 @@ def read_weights(path: Path, written: Written | None = None) -> dict[str, Tensor
         why = "is a pickled file, and naic reads safetensors only; nothing in it was run"
         raise CheckpointError(str(path), why, "Convert it to safetensors where you trust it.")
     if written is not None:
-        check_bytes(path, data, written)
+        if len(data) < written.bytes:
+            raise damaged(path, f"is cut off: {len(data)} of {written.bytes} bytes are there")
+        if len(data) > written.bytes:
+            raise damaged(path, f"has {len(data)} bytes, and {written.bytes} were written")
+        if zlib.crc32(data) != written.crc32:
+            raise damaged(path, "is damaged: its checksum is not the one it was written with")
     try:
         tensors = load(data)
     except (SafetensorError, KeyError, ValueError, RuntimeError, AssertionError) as error:
-        raise _refuse(path, f"is no whole safetensors file ({error})") from error
+        raise damaged(path, f"is no whole safetensors file ({error})") from error
     # Sorted: the library's order is a matter of chance.
     return dict(sorted((current_name(name), tensor) for name, tensor in tensors.items()))
-
-
-def check_bytes(path: Path, data: bytes, written: Written) -> None:
-    """Refuse bytes that are not those that were written."""
-    if len(data) < written.bytes:
-        raise _refuse(path, f"is cut off: {len(data)} of {written.bytes} bytes are there")
-    if len(data) > written.bytes:
-        raise _refuse(path, f"has {len(data)} bytes, and {written.bytes} were written")
-    if zlib.crc32(data) != written.crc32:
-        raise _refuse(path, "is damaged: its checksum is not the one it was written with")
 
 
 def write_weights(path: Path, weights: Mapping[str, Tensor]) -> Written:
@@ -204,7 +209,9 @@ def write_weights(path: Path, weights: Mapping[str, Tensor]) -> Written:
     They go out one by one, so that of weights on a device no more than one is on the host.
     """
     names, opening = _header(weights)
-    return write_synced(path, _chunks(opening, (weights[name] for name in names)))
+    tensors = (weights[name].detach().cpu().contiguous() for name in names)
+    numbers = (tensor.reshape(-1).view(torch.uint8).numpy().data for tensor in tensors)
+    return write_synced(path, chain([opening], numbers))
 
 
 def weights_bytes(weights: Mapping[str, Tensor]) -> int:
@@ -218,12 +225,6 @@ def _header(weights: Mapping[str, Tensor]) -> tuple[list[str], bytes]:
     names = sorted(weights, key=lambda name: (-weights[name].element_size(), name))
     tensors = [(n, _KINDS[weights[n].dtype], weights[n].shape, weights[n].nbytes) for n in names]
     return names, safetensors_header(tensors, {"format": "pt"}, (",", ":"))
-
-
-def _chunks(opening: bytes, tensors: Iterable[Tensor]) -> Iterator[bytes | memoryview]:
-    yield opening
-    for tensor in tensors:
-        yield tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data
 
 
 def write_synced(path: Path, chunks: Iterable[bytes | memoryview]) -> Written:
@@ -246,8 +247,7 @@ def _read_settings(path: Path) -> tuple[ModelSettings, CaptionerSpec]:
         spec = captioner_spec(settings.captioner, str(path))
         if not isinstance(settings.model, dict):
             raise CheckpointError(str(path), "model is no table", "Use the file as it was saved.")
-        table = {_OLD_KEYS.get(str(k), str(k)): value for k, value in settings.model.items()}
-        model = structure(table, spec.config, str(path), "model")
+        model = structure(current_keys(settings.model), spec.config, str(path), "model")
     except ConfigError as error:
         raise CheckpointError(error.what, error.why, error.hint) from error
     return replace(settings, model=model), spec
@@ -290,5 +290,6 @@ def _few(names: list[str]) -> str:
     return ", ".join(names[:NAMES_SHOWN]) + (", …" if len(names) > NAMES_SHOWN else "")
 
 
-def _refuse(path: Path, why: str) -> CheckpointError:
+def damaged(path: Path, why: str) -> CheckpointError:
+    """The error for a file or folder that is not as it was written."""
     return CheckpointError(str(path), why, "Use a whole copy of it.")

@@ -11,7 +11,7 @@ it takes to read them:
 The model gets float32 weights back: packing saves room on the disk, not in memory.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
@@ -21,8 +21,9 @@ import torch
 from torch import Tensor
 
 from naic.errors import CheckpointError, ConfigError
+from naic.models.folder import CODES
 
-CODES, SCALES = "/codes", "/scales"
+SCALES = "/scales"
 FEWEST_BITS, MOST_BITS = 2, 12
 # Steps are tried from 0.6 of the one that reaches the largest weight: with few bits it is better
 # to cut off the largest than to be coarse everywhere.
@@ -47,11 +48,8 @@ class PackRule:
     group: int = 64
 
     def __post_init__(self) -> None:
-        for name, value in (
-            ("bits", self.bits),
-            ("output_bits", self.output_bits),
-            ("backbone_bits", self.backbone_bits),
-        ):
+        for name in ("bits", "output_bits", "backbone_bits"):
+            value = getattr(self, name)
             if not FEWEST_BITS <= value <= MOST_BITS:
                 why = f"{value} is not from {FEWEST_BITS} to {MOST_BITS}"
                 raise ConfigError(name, why, "Try 5.")
@@ -97,7 +95,7 @@ def pack(weights: Mapping[str, Tensor], rule: PackRule) -> dict[str, Tensor]:
 def unpack(
     path: Path, tensors: Mapping[str, Tensor], expected: Mapping[str, Tensor]
 ) -> dict[str, Tensor]:
-    """The weights of a packed file, or of a plain one as they are.
+    """The weights of a packed file; those in it that are plain stay as they are.
 
     Nothing is unpacked that is not as large as `expected` asks for: a stranger's file takes no more
     memory than its model. Tensors that belong to no expected weight are left for the check of names
@@ -111,14 +109,11 @@ def unpack(
         why = _misfit(codes, scales, like.shape)
         if why:
             raise CheckpointError(str(path), f"{name}: {why}", "Use a whole copy of it.")
-        weights[name] = _restore(codes, scales, like.shape)
+        whole = unpack_bits(codes, like.numel()).reshape(scales.numel(), -1)
+        groups = dequantise(whole, scales.reshape(-1), codes.shape[0])
+        weights[name] = groups.reshape(like.shape)
         del weights[name + CODES], weights[name + SCALES]
     return weights
-
-
-def is_packed(tensors: Iterable[str]) -> bool:
-    """Whether a file with tensors of these names is a packed one."""
-    return any(name.endswith(CODES) for name in tensors)
 
 
 def _misfit(codes: Tensor, scales: Tensor, shape: torch.Size) -> str:
@@ -137,11 +132,6 @@ def _misfit(codes: Tensor, scales: Tensor, shape: torch.Size) -> str:
     if not scales.isfinite().all():
         return "its scales are no finite numbers"
     return ""
-
-
-def _restore(codes: Tensor, scales: Tensor, shape: torch.Size) -> Tensor:
-    whole = unpack_bits(codes, prod(shape)).reshape(scales.numel(), -1)
-    return dequantise(whole, scales.reshape(-1), codes.shape[0]).reshape(shape)
 
 
 def quantise(groups: Tensor, bits: int) -> tuple[Tensor, Tensor]:

@@ -3,17 +3,17 @@
 import hashlib
 import math
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Literal, NamedTuple, Self
 
 import torch
 from torch import Tensor
 
-from naic.backbones.load import choose_device
-from naic.data.batches import count_regions, read_features
+from naic.data.batches import count_regions, read_ahead
+from naic.data.features import read_features
 from naic.data.joined import AnyStore
 from naic.data.pseudo import Taught
+from naic.device import choose_device
 from naic.errors import CheckpointError, ConfigError, StoreError
 from naic.models.folder import WEIGHTS, ModelSettings, load_model
 from naic.text.vocabulary import PERIOD
@@ -99,10 +99,6 @@ class Teacher:
         weights = sum(p.numel() for p in self.model.parameters())
         return f"{weights:,} parameters, {len(self.vocabulary):,} words, {self.settings.backbone}"
 
-    def check(self, store: AnyStore) -> None:
-        """Refuse features that the teacher has not learnt to read."""
-        check_features(self.folder, self.settings, store)
-
     def caption(
         self, store: AnyStore, batches: Sequence[Sequence[int]], shape: Shape
     ) -> Iterator[list[Taught]]:
@@ -110,20 +106,14 @@ class Teacher:
 
         A batch is read while the one before is captioned.
         """
-        with ThreadPoolExecutor(1, "naic-read") as reader:
-            coming = [reader.submit(self._read, store, rows, shape) for rows in batches[:1]]
-            for i, rows in enumerate(batches):
-                features, mask = coming.pop().result()
-                coming = [
-                    reader.submit(self._read, store, later, shape)
-                    for later in batches[i + 1 : i + 2]
-                ]
-                try:
-                    said = self._say(features, mask if shape.ragged else None)
-                except torch.OutOfMemoryError as error:
-                    why = f"{shape.images} images at once do not fit the memory of {self.device}"
-                    raise ConfigError("--batch", why, "Lower it, in a new --out.") from error
-                yield said[: len(rows)]
+        ahead = read_ahead(lambda rows: self._read(store, rows, shape), batches)
+        for rows, (features, mask) in zip(batches, ahead, strict=True):
+            try:
+                said = self._say(features, mask if shape.ragged else None)
+            except torch.OutOfMemoryError as error:
+                why = f"{shape.images} images at once do not fit the memory of {self.device}"
+                raise ConfigError("--batch", why, "Lower it, in a new --out.") from error
+            yield said[: len(rows)]
 
     def _read(self, store: AnyStore, rows: Sequence[int], shape: Shape) -> tuple[Tensor, Tensor]:
         full = [*rows, *[rows[-1]] * (shape.images - len(rows))]

@@ -1,21 +1,89 @@
-"""The paper's captioner: one class, causal (AIC, the teacher) or parallel (NAIC, the student)."""
+"""The paper's captioner: one class, causal (AIC, the teacher) or parallel (NAIC, the student).
+
+Here are the encoder, in which the regions of an image look at each other, and the whole; the
+decoder is in `decoder.py`.
+"""
 
 from functools import partial
 
 import torch
 from torch import Tensor, nn
 
-from naic.backbones.load import trainable_backbone
-from naic.backbones.patches import PATCH, put_together, vary
-from naic.decode.beam import Beams, beam_search
-from naic.decode.parallel import parallel
-from naic.decode.policy import NEVER, choose, log_policy
-from naic.decode.stepwise import greedy, sample
+from naic.decode.policy import choose, log_policy, parallel
+from naic.decode.stepwise import Beams, beam_search, greedy, sample
 from naic.errors import ConfigError
 from naic.models.config import TransformerConfig
 from naic.models.contract import CaptionerSpec
 from naic.models.decoder import Cache, Decoder, Memory
-from naic.models.encoder import Encoder
+from naic.models.layers import FeedForward, GridCodes, SelfAttention, additive, linear
+from naic.text.vocabulary import NEVER
+
+
+class EncoderLayer(nn.Module):
+    """Self-attention and feed-forward, each on normalised input and added to what was there."""
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__()
+        self.attention = SelfAttention(config.width, config.heads, config.dropout)
+        self.attention_norm = nn.LayerNorm(config.width)
+        self.feed_forward = FeedForward(config.width, config.hidden, config.dropout)
+        self.feed_forward_norm = nn.LayerNorm(config.width)
+        self.dropout = nn.Dropout(config.dropout)
+
+    def forward(self, x: Tensor, mask: Tensor | None) -> Tensor:
+        """(B, R, D) to (B, R, D)."""
+        x = x + self.dropout(self.attention(self.attention_norm(x), mask))
+        x = x + self.dropout(self.feed_forward(self.feed_forward_norm(x)))
+        return x
+
+
+def some_regions(x: Tensor, share: float) -> Tensor:
+    """(B, R, D) to (B, S, D): S of each image's regions by chance, and in an order of chance.
+
+    They are left out rather than masked: the step gets faster instead of slower.
+    """
+    count = max(1, round(share * x.shape[1]))
+    chosen = torch.rand(x.shape[:2], device=x.device).topk(count, dim=1).indices  # (B, S)
+    return x.gather(1, chosen[..., None].expand(-1, -1, x.shape[2]))
+
+
+class Encoder(nn.Module):
+    """Features of any width in, the model's own view of each region out.
+
+    Regions get no positions unless the config says that they are a grid: those of a detector have
+    no order.
+    """
+
+    def __init__(self, config: TransformerConfig, features: int) -> None:
+        super().__init__()
+        self.codes: nn.Module | None = GridCodes() if config.grid else None
+        self.seen = config.seen
+        self.project = linear(features, config.width)
+        self.project_norm = nn.LayerNorm(config.width)
+        self.dropout = nn.Dropout(config.dropout)
+        self.layers = nn.ModuleList(EncoderLayer(config) for _ in range(config.encoder_layers))
+        self.norm = nn.LayerNorm(config.width)
+
+    def forward(self, features: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor | None]:
+        """(B, R, F) to (B, R, D), and the mask (B, R) as attention takes it, (B, 1, 1, R)."""
+        if not torch.is_autocast_enabled(features.device.type):  # autocast chooses by itself
+            features = features.to(self.project.weight.dtype)
+        projected: Tensor = self.project(features)
+        blocked = None
+        if mask is not None:
+            blocked = additive(mask[:, None, None, :], projected.dtype)
+        x: Tensor = self.project_norm(self.dropout(projected.relu()))
+        if self.codes is not None:
+            x = x + self.codes(x)
+        if self.training and self.seen < 1:
+            if mask is not None:
+                why = "its images have different numbers of regions"
+                raise ConfigError("model.seen", f"{self.seen} cannot be: {why}", "Leave it out.")
+            x = some_regions(x, self.seen)
+        for layer in self.layers:
+            x = layer(x, blocked)
+        x = self.norm(x)
+        return x, blocked
 
 
 class TransformerCaptioner(nn.Module):
@@ -41,8 +109,11 @@ class TransformerCaptioner(nn.Module):
         self, config: TransformerConfig, features: int, words: int, *, causal: bool
     ) -> None:
         super().__init__()
-        inside = trainable_backbone(config.backbone) if config.backbone else None
-        if inside is not None:
+        if config.backbone:  # what the paper's captioner does not need is not imported for it
+            from naic.backbones.load import trainable_backbone
+            from naic.backbones.patches import PATCH, as_pixels
+
+            inside = trainable_backbone(config.backbone)
             if features != PATCH:
                 why = f"a backbone needs pixels, and these are features of size {features}"
                 hint = "Prepare a store with --backbone pixels, or leave model.backbone empty."
@@ -54,7 +125,9 @@ class TransformerCaptioner(nn.Module):
         self.words = words
         self.encoder = Encoder(config, features)
         self.decoder = Decoder(config, words, causal=causal)
-        self.backbone: nn.Module | None = None if inside is None else inside.make()
+        self.backbone: nn.Module | None = None
+        if config.backbone:
+            self.backbone, self._as_pixels = inside.make(), as_pixels
 
     def forward(
         self, features: Tensor, mask: Tensor | None = None, words: Tensor | None = None
@@ -80,17 +153,21 @@ class TransformerCaptioner(nn.Module):
     def see(self, features: Tensor) -> Tensor:
         """(B, R, F) what the encoder reads: the features, or what the backbone makes of pixels.
 
-        Pixels are uint8 (B, P, P, 3), or the same in cells (B, R, 3072), as a store has them. While
-        training, something else of them is seen each time (`vary`). They have no mask: an image has
-        no region that is not there.
+        Pixels are uint8 (B, P, P, 3) or in cells (`as_pixels`), and while training something else
+        of them is seen each time. They have no mask: an image has no region that is not there.
         """
         if self.backbone is None:
             return features
-        pixels = put_together(features) if features.dim() == 3 else features
-        if self.training:
-            pixels = vary(pixels)
-        grid: Tensor = self.backbone(pixels)
+        grid: Tensor = self.backbone(self._as_pixels(features, varied=self.training))
         return grid
+
+    def regions(self, features: Tensor) -> int:
+        """R of these images; of pixels (B, P, P, 3) the cells, without looking at them."""
+        if features.dim() == 3:
+            return features.shape[1]
+        from naic.backbones.patches import CELL
+
+        return -(-features.shape[1] // CELL) * -(-features.shape[2] // CELL)
 
     def empty_cache(self, memory: Memory, width: int = 1) -> Cache:
         """Room for writing `width` sentences an image."""
@@ -98,7 +175,7 @@ class TransformerCaptioner(nn.Module):
             raise ConfigError(
                 "captioner",
                 "a parallel one says all words at once, not word by word",
-                "Decode it with naic.decode.parallel.",
+                "Decode it with naic.decode.policy.",
             )
         return self.decoder.empty_cache(memory, width)
 

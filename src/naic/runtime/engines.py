@@ -18,8 +18,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from naic.decode.beam import Beams
-from naic.decode.repeats import CHOICES
+from naic.decode.decoding import CHOICES
+from naic.decode.stepwise import Beams
 from naic.errors import ConfigError
 from naic.models.contract import CaptionerSpec
 from naic.runtime.fuse import fewer_kernels, fuse
@@ -122,14 +122,13 @@ class EagerEngine:
         return Proposals(words.cpu().numpy(), log_probs.float().cpu().numpy())
 
 
-class CompiledEngine:
+class CompiledEngine(EagerEngine):
     """The model through torch.compile, made anew for each padded batch size."""
 
     runtime = "compile"
 
     def __init__(self, whole: Whole, pixels: int, device: torch.device, precision: str) -> None:
-        self._whole = whole.to(device, KINDS[precision])
-        self.device, self.precision, self.pixels = _place(whole), precision, pixels
+        super().__init__(whole, pixels, device, precision)
         # Without CUDA graphs ("reduce-overhead"): those of torch.compile belong to one thread.
         self._run = torch.compile(self._whole, dynamic=False)
         if_it_compiles(self, pixels)
@@ -158,14 +157,13 @@ class _Graph(NamedTuple):
     log_probs: Tensor
 
 
-class GraphEngine:
+class GraphEngine(EagerEngine):
     """The model as CUDA graphs, one for each padded batch size, recorded when first asked for."""
 
     runtime = "graph"
 
     def __init__(self, whole: Whole, pixels: int, device: torch.device, precision: str) -> None:
-        self._whole = whole.to(device, KINDS[precision])
-        self.device, self.precision, self.pixels = _place(whole), precision, pixels
+        super().__init__(whole, pixels, device, precision)
         self._run: Callable[[Tensor], tuple[Tensor, Tensor]] = self._whole
         self._graphs: dict[int, _Graph] = {}
         # The graphs share their working space: no two of them run at once.

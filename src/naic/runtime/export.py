@@ -23,14 +23,13 @@ from naic import __version__
 from naic.errors import ConfigError, MissingExtraError
 from naic.runtime.engines import Whole
 from naic.runtime.load import LoadedWhole
+from naic.runtime.onnx_engine import FORMAT, VERSION
 
 if TYPE_CHECKING:
     import onnx
 
 PIXELS, WORDS, CONFIDENCES = "pixels", "words", "confidences"  # what goes in, and what comes out
-FORMAT, VERSION = "naic", "1"  # the first fact of a graph's metadata: that it is ours
 OPSET = 17  # the first one that has layer norms; any runtime since 2022 knows it
-PRECISIONS = ("float32", "int8")
 TRACED, MADE_UP = 2, 4  # images that the graph is made by, and those to check it with, of noise
 CLOSE = 1e-3  # of a probability; sums in another order change the fifth digit
 
@@ -49,7 +48,7 @@ class Exported(NamedTuple):
     top: int
 
 
-class _Graph(nn.Module):
+class _WithProbabilities(nn.Module):
     """As `Whole`, with probabilities: who reads them elsewhere should not have to know of logs."""
 
     def __init__(self, whole: Whole) -> None:
@@ -87,7 +86,7 @@ def export_graph(what: str, loaded: LoadedWhole, precision: str) -> Exported:
     images = _made_up(loaded.pixels)
     whole = copy.deepcopy(loaded.whole)
     whole.settle(images)  # as every engine does: what depends on no image is a constant
-    module = _Graph(whole).eval()  # all of it: the exporter puts back the mode it finds
+    module = _WithProbabilities(whole).eval()  # all of it: the exporter puts back the mode it finds
     traced = onnx.load_from_string(_trace(what, module, images[:TRACED]))
     words = _check_same(what, traced, module, images)
     if precision == "int8":

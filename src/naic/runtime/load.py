@@ -7,23 +7,11 @@ from typing import NamedTuple
 import torch
 from torch import nn
 
-from naic.backbones import load_backbone
-from naic.backbones.load import (
-    DEFAULT_PIXELS,
-    backbone_spec,
-    choose_device,
-    keep_freed_memory,
-)
+from naic.backbones.load import DEFAULT_PIXELS, backbone_spec, load_backbone
 from naic.backbones.patches import CELL
+from naic.device import choose_device, keep_freed_memory
 from naic.errors import BackboneError, CheckpointError, ConfigError
-from naic.models.folder import (
-    CARD,
-    CONFIG,
-    VOCABULARY,
-    WEIGHTS,
-    ModelSettings,
-    load_model,
-)
+from naic.models.folder import CARD, CONFIG, VOCABULARY, WEIGHTS, ModelSettings, load_model
 from naic.runtime.engines import (
     KINDS,
     MOST_PIXELS,
@@ -96,7 +84,6 @@ def make_ready(model: str | Path, device: str, runtime: str, precision: str) -> 
     if precision == "auto":
         half = runtime == "graph" or (runtime == "compile" and recorded)
         precision = "float16" if half else "float32"
-    kinds: dict[str, type[EagerEngine] | type[CompiledEngine] | type[GraphEngine]]
     compiled = CompiledGraphEngine if recorded else CompiledEngine
     kinds = {"eager": EagerEngine, "compile": compiled, "graph": GraphEngine}
     if chosen.type == "cpu":

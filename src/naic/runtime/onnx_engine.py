@@ -13,7 +13,7 @@ from naic.runtime.engines import MOST_PIXELS
 from naic.runtime.sentences import Proposals
 from naic.text.vocabulary import NEVER, Vocabulary
 
-FORMAT, VERSION = "naic", "1"  # as `export.py` writes them
+FORMAT, VERSION = "naic", "1"  # the first fact of a graph's metadata: that it is ours
 ERRORS_ONLY = 3  # of ONNX Runtime's levels of what to print
 MOST_SURE = 1.001  # a probability of 1, and what rounding adds to it
 PRECISIONS = ("float32", "int8")

@@ -17,8 +17,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from naic.decode.decoding import Decoding
-from naic.decode.repeats import without_repeats
+from naic.decode.decoding import Decoding, without_repeats
 from naic.text.vocabulary import PERIOD, Vocabulary
 
 
@@ -97,7 +96,7 @@ def write(
     words, log_probs = proposals.words.tolist(), proposals.log_probs.tolist()
     others = [None] * len(words) if found is None else found
     rows = zip(words, log_probs, others, strict=True)
-    return [_Writer(vocabulary, decoding, *row).caption() for row in rows]
+    return [_caption(vocabulary, decoding, *row) for row in rows]
 
 
 def found_sentences(
@@ -106,16 +105,12 @@ def found_sentences(
     """The sentences of a beam, words (B, W, N) and scores (B, W); places that none fills go."""
     return [
         [
-            Sentence(_spoken(ids), score)
+            Sentence(tuple(itertools.takewhile(lambda id_: id_ != PERIOD, ids)), score)
             for ids, score in zip(own, likely, strict=True)
             if score > -math.inf
         ]
         for own, likely in zip(words, scores, strict=True)
     ]
-
-
-def _spoken(ids: Sequence[int]) -> tuple[int, ...]:
-    return tuple(itertools.takewhile(lambda id_: id_ != PERIOD, ids))
 
 
 def _without_repeats(proposals: Proposals) -> Proposals:
@@ -127,100 +122,58 @@ def _without_repeats(proposals: Proposals) -> Proposals:
     return Proposals(words, np.take_along_axis(proposals.log_probs, order, -1))
 
 
-class _Writer:
-    """What was said of one image: words and log-probabilities (N, K).
+def _caption(
+    vocabulary: Vocabulary,
+    decoding: Decoding,
+    words: list[list[int]],
+    log_probs: list[list[float]],
+    found: Sequence[Sentence] | None,
+) -> Caption:
+    """What was said of one image by words and log-probabilities (N, K).
 
     With a limit on the words the agents after it are silent. No sentence ends in the middle of a
     thought: now and then the agents stop at "in a", and a limit may stop them there.
     """
+    limit = decoding.max_words or len(words)
+    words, log_probs = words[:limit], log_probs[:limit]
+    first = [own[0] for own in words]
+    end = first.index(PERIOD) if PERIOD in first else len(first)
+    kept = decoding.sentence(first, vocabulary)
+    likely = [
+        tuple((vocabulary.word(id_), math.exp(value)) for id_, value in zip(*own, strict=True))
+        for own in zip(words[: len(kept)], log_probs, strict=False)
+    ]
+    spoken = sum(own[0] for own in log_probs[: end + 1])
+    itself = Alternative(vocabulary.decode(kept), math.exp(spoken))
+    others: tuple[Alternative, ...] = ()
+    if decoding.alternatives:
+        sentences = found if found is not None else n_best(words, log_probs)
+        if found is None and not decoding.repeats:
+            sentences = (sentence for sentence in sentences if not _repeats(sentence.words))
+        others = tuple(_alternatives(itself, sentences, vocabulary, decoding))
+    said = tuple(Word(*pairs[0], pairs) for pairs in likely)
+    return Caption(itself.text, said, itself.confidence, others)
 
-    def __init__(
-        self,
-        vocabulary: Vocabulary,
-        decoding: Decoding,
-        words: list[list[int]],
-        log_probs: list[list[float]],
-        found: Sequence[Sentence] | None,
-    ) -> None:
-        limit = decoding.max_words or len(words)
-        self._vocabulary, self._decoding = vocabulary, decoding
-        self._words, self._log_probs = words[:limit], log_probs[:limit]
-        self._found = found
 
-    def caption(self) -> Caption:
-        first = [own[0] for own in self._words]
-        end = first.index(PERIOD) if PERIOD in first else len(first)
-        kept = self._decoding.sentence(first, self._vocabulary)
-        text = self._vocabulary.decode(kept)
-        words = tuple(self._word(place) for place in range(len(kept)))
-        spoken = sum(own[0] for own in self._log_probs[: end + 1])
-        itself = Alternative(text, math.exp(spoken))
-        others = tuple(self._alternatives(itself)) if self._decoding.alternatives else ()
-        return Caption(text, words, itself.confidence, others)
-
-    def _word(self, place: int) -> Word:
-        pairs = tuple(
-            (self._vocabulary.word(id_), math.exp(log_prob))
-            for id_, log_prob in zip(self._words[place], self._log_probs[place], strict=True)
-        )
-        return Word(*pairs[0], pairs)
-
-    def _alternatives(self, itself: Alternative) -> Iterator[Alternative]:
-        """The caption, then others; of sentences that read the same, the likeliest is kept."""
-        yield itself
-        seen = {itself.text, ""}
-        sentences: Iterable[Sentence] | None = self._found
-        if sentences is None:
-            found = n_best(self._words, self._log_probs)
-            free = self._decoding.repeats
-            sentences = (sentence for sentence in found if free or not _repeats(sentence.words))
-        given = 1
-        for sentence in sentences:
-            if given == self._decoding.alternatives:
-                return
-            kept = self._decoding.sentence(sentence.words, self._vocabulary)
-            text = self._vocabulary.decode(kept)
-            if text not in seen:
-                seen.add(text)
-                given += 1
-                yield Alternative(text, math.exp(sentence.log_prob))
+def _alternatives(
+    itself: Alternative, sentences: Iterable[Sentence], vocabulary: Vocabulary, decoding: Decoding
+) -> Iterator[Alternative]:
+    """The caption, then others; of sentences that read the same, the likeliest is kept."""
+    yield itself
+    seen = {itself.text, ""}
+    given = 1
+    for sentence in sentences:
+        if given == decoding.alternatives:
+            return
+        text = vocabulary.decode(decoding.sentence(sentence.words, vocabulary))
+        if text not in seen:
+            seen.add(text)
+            given += 1
+            yield Alternative(text, math.exp(sentence.log_prob))
 
 
 def _repeats(words: tuple[int, ...]) -> bool:
     return any(map(int.__eq__, words, words[1:]))
-
-
-class _Choice(NamedTuple):
-    """A word that an agent may say.
-
-    Attributes:
-        outlook: the logarithm of the probability of the best that can be said from here on if the
-            agent says it.
-        word: the word.
-        log_prob: of the word alone.
-    """
-
-    outlook: float
-    word: int
-    log_prob: float
-
-
-class _Node(NamedTuple):
-    """A sentence so far, and which choice its next agent makes.
-
-    Attributes:
-        cost: minus the logarithm of the probability of the best that can come of it.
-        order: breaks ties as they came, so that no two runs differ.
-        words: before the choice.
-        log_prob: of these words.
-        rank: of the choice.
-    """
-
-    cost: float
-    order: int
-    words: tuple[int, ...]
-    log_prob: float
-    rank: int
 
 
 def n_best(
@@ -228,43 +181,48 @@ def n_best(
 ) -> Iterator[Sentence]:
     """All sentences of N agents with K words each, the likeliest first, each when it is asked for.
 
+    On the heap are sentences so far, and which choice their next agent makes: minus the logarithm
+    of the probability of the best that can come of it, a number that breaks ties as they came (no
+    two runs differ), the words before the choice, their log-probability, and the choice's rank.
+
     Args:
         words: (N, K) the words that each agent may say, at least one.
         log_probs: (N, K) likewise.
     """
     choices = _choices(words, log_probs)
     order = itertools.count()
-    heap = [_Node(-choices[0][0].outlook, next(order), (), 0.0, 0)]
+    heap = [(-choices[0][0][0], next(order), tuple[int, ...](), 0.0, 0)]
     while heap:
-        node = heapq.heappop(heap)
-        place = len(node.words)
-        chosen = choices[place][node.rank]
-        log_prob = node.log_prob + chosen.log_prob
-        if node.rank + 1 < len(choices[place]):
-            other = choices[place][node.rank + 1]
-            cost = -(node.log_prob + other.outlook)
-            heapq.heappush(heap, node._replace(cost=cost, order=next(order), rank=node.rank + 1))
-        if chosen.word == PERIOD:
-            yield Sentence(node.words, log_prob)
-        elif place + 1 == len(choices):
-            yield Sentence((*node.words, chosen.word), log_prob)
+        cost, _, before, so_far, rank = heapq.heappop(heap)
+        own = choices[len(before)]
+        _, word, log_prob = own[rank]
+        if rank + 1 < len(own):
+            other = -(so_far + own[rank + 1][0])
+            heapq.heappush(heap, (other, next(order), before, so_far, rank + 1))
+        if word == PERIOD:
+            yield Sentence(before, so_far + log_prob)
+        elif len(before) + 1 == len(choices):
+            yield Sentence((*before, word), so_far + log_prob)
         else:
-            longer = (*node.words, chosen.word)
-            heapq.heappush(heap, _Node(node.cost, next(order), longer, log_prob, 0))
+            heapq.heappush(heap, (cost, next(order), (*before, word), so_far + log_prob, 0))
 
 
 def _choices(
     words: Sequence[Sequence[int]], log_probs: Sequence[Sequence[float]]
-) -> list[list[_Choice]]:
-    """The choices of each agent, the best outlook first; found from the last agent on."""
-    found: list[list[_Choice]] = []
+) -> list[list[tuple[float, int, float]]]:
+    """What each agent may say, the best outlook first; found from the last agent on.
+
+    A choice is its outlook (the logarithm of the probability of the best that can be said from
+    here on with it), the word, and the logarithm of its own probability.
+    """
+    found: list[list[tuple[float, int, float]]] = []
     after = 0.0  # the outlook of the next agent
     for ids, own in zip(reversed(words), reversed(log_probs), strict=True):
         ranked = [
-            _Choice(log_prob if word == PERIOD else log_prob + after, word, log_prob)
+            (log_prob if word == PERIOD else log_prob + after, word, log_prob)
             for word, log_prob in zip(ids, own, strict=True)
         ]
-        ranked.sort(key=lambda choice: -choice.outlook)  # stable: ties stay as the agent has them
+        ranked.sort(key=lambda choice: -choice[0])  # stable: ties stay as the agent has them
         found.append(ranked)
-        after = ranked[0].outlook
+        after = ranked[0][0]
     return found[::-1]

@@ -15,14 +15,12 @@ from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from naic.data.features import FeatureStore
+from naic.data.features import FeatureStore, refuse_unknown
 from naic.data.joined import JoinedStore, backbone
-from naic.data.pseudo import PseudoStore, Taught
-from naic.data.pseudowriter import OWN, PseudoWriter, remove_halves
-from naic.data.readers import read, refuse_unknown
+from naic.data.pseudo import OWN, PseudoStore, PseudoWriter, Taught, remove_halves
+from naic.data.readers import read
 from naic.data.records import Problems
-from naic.errors import DataError, Problem, StoreError
-from naic.progress import SILENT, Callbacks, Progress, Update
+from naic.errors import SILENT, Callbacks, DataError, Problem, Progress, StoreError, Update
 from naic.resume import claim, locked, refuse_strangers
 from naic.tasks.options import DistilOptions, PrepareOptions
 from naic.tasks.prepare import prepare
@@ -93,7 +91,7 @@ def distil(options: DistilOptions, callbacks: Callbacks = SILENT) -> Distilled:
 
 def dry_run(options: DistilOptions) -> DistilDryRun:
     """What a run would do; nothing is written, no image is opened."""
-    from naic.models.teacher import Teacher
+    from naic.models.teacher import Teacher, check_features
 
     options.check()
     refuse_strangers(options.out, OWN, "pseudo-caption store")
@@ -101,7 +99,7 @@ def dry_run(options: DistilOptions) -> DistilDryRun:
     splits = Counter[str]()
     if options.features:
         store = _joined(options.features)
-        teacher.check(store)
+        check_features(teacher.folder, teacher.settings, store)
         splits.update(store.records[row].split for row in _rows(options, store))
     for source in options.images:
         splits += read("folder", str(source), problems=Problems(skip=True)).splits
@@ -113,10 +111,12 @@ class _DistilRun:
     """The work itself, in a folder that is ours."""
 
     def __init__(self, options: DistilOptions, teacher: "Teacher", folders: Sequence[Path]) -> None:
+        from naic.models.teacher import check_features
+
         self._options = options
         self._teacher = teacher
         self._store = _joined(folders)
-        teacher.check(self._store)
+        check_features(teacher.folder, teacher.settings, self._store)
         self._rows = _rows(options, self._store)
         ids = [self._store.records[row].id for row in self._rows]
         _refuse_twice(ids)
@@ -211,7 +211,7 @@ def _features(
 
 def _check_backbone(options: DistilOptions, teacher: "Teacher") -> None:
     """Before any image is read: features of another backbone mean nothing to the teacher."""
-    from naic.backbones import load_backbone
+    from naic.backbones.load import load_backbone
 
     own = teacher.settings
     found = load_backbone(own.backbone, pixels=own.pixels, device=options.device)

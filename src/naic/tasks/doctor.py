@@ -231,12 +231,12 @@ def caption_something() -> Iterator[Finding]:
     """Load the model inside the package, and let it say something of a drawn image."""
     began = time.perf_counter()
     try:
-        from naic.data import shapes
+        from naic.data.shapes import dataset, scenes
         from naic.runtime.captioner import Captioner
 
         captioner = Captioner()
         loaded = time.perf_counter()
-        image = shapes.draw(shapes.make_scene(seed=0, index=3))
+        image = dataset.draw(scenes.make_scene(seed=0, index=3))
         text = captioner.caption([image])[0].text
     except NaicError as error:
         yield Finding(CAPTIONING, "problem", f"{error.what}: {error.why}", error.hint)

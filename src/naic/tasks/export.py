@@ -7,17 +7,16 @@ from typing import TYPE_CHECKING
 
 from naic import __version__
 from naic.tasks.options import ExportOptions
+from naic.tasks.pack import extended_card
 
 if TYPE_CHECKING:  # torch takes a second to import: not before there is work for it
     from naic.runtime.load import LoadedWhole
-
-__all__ = ["ExportOptions", "Report", "export_model"]
 
 GRAPH, FACTS = "model.onnx", "config.json"  # JSON: who uses a graph may have no TOML
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class ExportReport:
     """What was made, or would be.
 
     Attributes:
@@ -37,7 +36,7 @@ class Report:
     bytes: int | None
 
 
-def export_model(options: ExportOptions) -> Report:
+def export_model(options: ExportOptions) -> ExportReport:
     """Make the folder `options.out`, whole or not at all.
 
     Raises:
@@ -76,8 +75,8 @@ def export_model(options: ExportOptions) -> Report:
     return report
 
 
-def _report(options: ExportOptions, loaded: "LoadedWhole", size: int | None) -> Report:
-    return Report(
+def _report(options: ExportOptions, loaded: "LoadedWhole", size: int | None) -> ExportReport:
+    return ExportReport(
         precision=options.precision,
         pixels=loaded.pixels,
         agents=loaded.whole.length,
@@ -87,28 +86,17 @@ def _report(options: ExportOptions, loaded: "LoadedWhole", size: int | None) -> 
     )
 
 
-def _card(options: ExportOptions, path: Path, report: Report) -> str:
+def _card(options: ExportOptions, path: Path, report: ExportReport) -> str:
     """The model's own card, and how it was exported."""
-    own = f"# {path.parent.name}\n"
-    if path.is_file():  # somebody may have written it by hand, and as they liked
-        own = path.read_text(encoding="utf-8", errors="replace")
     rounded = (
         "The weights and the inputs of its matrix products are rounded to 8 bits: it does not "
         "always say what the model says. "
         if report.precision == "int8"
         else ""
     )
-    lines = [
-        own.rstrip("\n"),
-        "",
-        "## Export",
-        "",
-        "```sh",
-        options.command(),
-        "```",
-        "",
+    text = (
         f"One ONNX graph, {report.precision}: images of {report.pixels} x {report.pixels} "
         f"pixels in, the words of {report.agents} agents out. {rounded}Scores above are those "
-        f"before the export. Exported with naic {__version__}.",
-    ]
-    return "\n".join(lines) + "\n"
+        f"before the export. Exported with naic {__version__}."
+    )
+    return extended_card(path, "Export", options.command(), text)

@@ -76,11 +76,9 @@ class PrepareOptions:
             if value < 1:
                 raise ConfigError(option, f"{value} is below 1", "Try 16 and 512.")
         if self.per_shard % self.batch:
-            raise ConfigError(
-                "--batch",
-                f"{self.batch} does not divide --per-shard {self.per_shard}",
-                "No batch may cross the end of a shard: try 16, 32, 64, 128 or 256.",
-            )
+            why = f"{self.batch} does not divide --per-shard {self.per_shard}"
+            hint = "No batch may cross the end of a shard: try 16, 32, 64, 128 or 256."
+            raise ConfigError("--batch", why, hint)
         if self.pixels is not None and not 32 <= self.pixels <= 2048:
             raise ConfigError("--pixels", f"{self.pixels} is out of range", "Choose 32 to 2048.")
         if self.workers < 0:

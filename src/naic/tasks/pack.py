@@ -20,8 +20,6 @@ if TYPE_CHECKING:  # torch takes a second to import: not before there is work fo
 _DIGITS = 12
 _ORDER = ("backbone", "encoder", "decoder", "words")
 
-__all__ = ["PackOptions", "Packed", "Part", "pack_model"]
-
 
 @dataclass(frozen=True, slots=True)
 class Part:
@@ -59,33 +57,29 @@ class Packed:
 
 def pack_model(options: PackOptions) -> Packed:
     """Give the model a backbone if it has none, pack it, and write it to `options.out`."""
-    from naic.models.folder import (
-        CARD,
-        VOCABULARY,
-        WEIGHTS,
-        load_model,
-        read_weights,
-        weights_bytes,
-        write_model,
-    )
-    from naic.models.packing import PackRule, is_packed, pack, unpack
+    from naic.models import folder
+    from naic.models.packing import PackRule, pack, unpack
 
     options.check()
     if os.path.lexists(options.out):
         raise ConfigError("--out", f"{options.out} is there already", "Choose a new name.")
-    loaded = load_model(options.model)
-    if is_packed(read_weights(options.model / WEIGHTS)):
+    loaded = folder.load_model(options.model)
+    if folder.is_packed(folder.read_weights(options.model / folder.WEIGHTS)):
         why = "is packed already, and to pack it again would make it worse"
         raise CheckpointError(str(options.model), why, "Name the model that it was made from.")
     weights, settings, backbone = _with_backbone(options, loaded)
     packed = pack(weights, PackRule(options.bits, options.output_bits, options.backbone_bits))
-    parts = _parts(weights, packed, unpack(options.out / WEIGHTS, packed, weights))
-    card = _card(options, options.model / CARD, parts, backbone)
+    parts = _parts(weights, packed, unpack(options.out / folder.WEIGHTS, packed, weights))
+    card = _card(options, options.model / folder.CARD, parts, backbone)
     plain = sum(tensor.nbytes for tensor in weights.values())
-    texts = (card, to_toml(settings), (options.model / VOCABULARY).read_text(encoding="utf-8"))
-    size = weights_bytes(packed) + sum(len(text.encode()) for text in texts)
+    texts = (
+        card,
+        to_toml(settings),
+        (options.model / folder.VOCABULARY).read_text(encoding="utf-8"),
+    )
+    size = folder.weights_bytes(packed) + sum(len(text.encode()) for text in texts)
     if not options.dry_run:
-        write_model(options.out, packed, settings, loaded.vocabulary, card)
+        folder.write_model(options.out, packed, settings, loaded.vocabulary, card)
     return Packed(parts, plain, size, backbone)
 
 
@@ -175,9 +169,6 @@ def _part_of(name: str) -> str:
 
 def _card(options: PackOptions, path: Path, parts: tuple[Part, ...], backbone: str) -> str:
     """The model's own card, and how it was packed."""
-    own = f"# {options.model.name}\n"
-    if path.is_file():  # somebody may have written it by hand, and as they liked
-        own = path.read_text(encoding="utf-8", errors="replace")
     bits = {"backbone": options.backbone_bits, "words": options.output_bits}
     rows = [
         f"| {part.name} | {part.weights:,} | {bits.get(part.name, options.bits)} "
@@ -186,21 +177,19 @@ def _card(options: PackOptions, path: Path, parts: tuple[Part, ...], backbone: s
     ]
     inside = any(part.name == "backbone" for part in parts)
     takes = "The model takes images" if inside else "The model reads features"
-    lines = [
-        own.rstrip("\n"),
-        "",
-        "## Packing",
-        "",
-        "```sh",
-        options.command(),
-        "```",
-        "",
+    text = (
         "The weights are kept in a few bits each and unpacked to float32 when the model is "
         f"loaded. {takes}; its backbone is {backbone}. Scores above are those "
-        f"before packing, unless they say otherwise. Packed with naic {__version__}.",
-        "",
-        "| part | weights | bits | bytes | off by |",
-        "|---|---|---|---|---|",
-        *rows,
-    ]
-    return "\n".join(lines) + "\n"
+        f"before packing, unless they say otherwise. Packed with naic {__version__}."
+    )
+    table = ("| part | weights | bits | bytes | off by |", "|---|---|---|---|---|", *rows)
+    return extended_card(path, "Packing", options.command(), text, "", *table)
+
+
+def extended_card(path: Path, title: str, command: str, *lines: str) -> str:
+    """The card of a model, with what was made of it, and by which command."""
+    own = f"# {path.parent.name}\n"
+    if path.is_file():  # somebody may have written it by hand, and as they liked
+        own = path.read_text(encoding="utf-8", errors="replace")
+    said = ("", f"## {title}", "", "```sh", command, "```", "")
+    return "\n".join([own.rstrip("\n"), *said, *lines]) + "\n"

@@ -14,21 +14,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from naic.data.decoding import stand_back
-from naic.data.features import MIRRORED_ID, FeatureStore
-from naic.data.readers import Reading, read, refuse_unknown
+from naic.data.features import MIRRORED_ID, FeatureStore, refuse_unknown
+from naic.data.joined import SEEN, read_seen
+from naic.data.readers import Reading, read
 from naic.data.records import Problems, Record
 from naic.data.storewriter import ShardRows, StoreWriter
-from naic.data.unseen import SEEN, read_seen
-from naic.errors import ConfigError, Problem, StoreError
+from naic.errors import SILENT, Callbacks, ConfigError, Problem, Progress, StoreError, Update
 from naic.files import write_atomically
-from naic.images.sources import Mirrored
-from naic.progress import SILENT, Callbacks, Progress, Update
 from naic.resume import claim
 from naic.tasks.options import PrepareOptions
 
 if TYPE_CHECKING:  # torch takes a second to import: not before there is work for it
-    from naic.backbones import Backbone
-    from naic.backbones.extract import Extracted
+    from naic.backbones.load import Backbone, Extracted
 
 # A dry run tells the time an image takes from the second half of these: when the first batch comes
 # out, several are decoded already.
@@ -64,17 +61,13 @@ def prepare(
 
     `reading`: what a caller has read of the source already, and may have given other splits.
     """
-    from naic.backbones import load_backbone
-
     options.check()
     if options.out is None:
         raise ConfigError("--out", "is missing", "Name the folder to write the features to.")
     started = time.perf_counter()
     problems = Problems(skip=options.skip_bad)
     reading = _read(options, problems) if reading is None else reading
-    backbone = load_backbone(
-        options.backbone, pixels=options.pixels, weights=options.weights, device=options.device
-    )
+    backbone = _load_backbone(options)
     with claim(options.out), callbacks.progress("features") as update:
         settings = _settings(options, backbone)
         writer = StoreWriter(
@@ -94,15 +87,12 @@ def prepare(
 
 def dry_run(options: PrepareOptions) -> PrepareDryRun:
     """Counts, gigabytes and time of a run, without writing anything."""
-    from naic.backbones import load_backbone
-    from naic.backbones.extract import extract
+    from naic.backbones.load import extract
 
     options.check()
     problems = Problems(skip=options.skip_bad)
     reading = _read(options, problems)
-    backbone = load_backbone(
-        options.backbone, pixels=options.pixels, weights=options.weights, device=options.device
-    )
+    backbone = _load_backbone(options)
     sample = [record.image for record in reading.records[: DRY_RUN_BATCHES * options.batch]]
     marks = []
     for extracted in extract(sample, backbone, batch=options.batch, workers=options.workers):
@@ -114,6 +104,13 @@ def dry_run(options: PrepareOptions) -> PrepareDryRun:
     gigabytes = _bytes(len(reading.records), backbone) / 1e9
     free = free_bytes(options.out) / 1e9 if options.out else None
     return PrepareDryRun(reading, problems.items, gigabytes, free, rate)
+
+
+def _load_backbone(options: PrepareOptions) -> "Backbone":
+    from naic.backbones.load import load_backbone
+
+    own = options
+    return load_backbone(own.backbone, pixels=own.pixels, weights=own.weights, device=own.device)
 
 
 def read_errors(store: FeatureStore) -> list[Problem]:
@@ -139,6 +136,8 @@ def _read(options: PrepareOptions, problems: Problems) -> Reading:
 
 def _with_mirrors(reading: Reading, splits: tuple[str, ...]) -> Reading:
     """Twins of the images of these splits, after all of the others: those keep their places."""
+    from naic.images.sources import Mirrored
+
     refuse_unknown(splits, reading.splits)
     twins = [
         replace(record, id=f"{record.id}{MIRRORED_ID}", image=Mirrored(record.image), facts=None)
@@ -253,7 +252,7 @@ def _extracted(
     records: Sequence[Record], positions: list[int], backbone: "Backbone", options: PrepareOptions
 ) -> Iterator[tuple[int, "Extracted"]]:
     """Batches with the position of their first record; no batch crosses the end of a shard."""
-    from naic.backbones.extract import extract
+    from naic.backbones.load import extract
 
     images = [records[position].image for position in positions]
     batches = extract(images, backbone, batch=options.batch, workers=options.workers)
@@ -264,11 +263,8 @@ def _extracted(
 def _check_space(folder: Path, images: int, backbone: "Backbone") -> None:
     needed, free = _bytes(images, backbone), free_bytes(folder)
     if needed > free:
-        raise StoreError(
-            str(folder),
-            f"needs {needed / 1e9:.1f} GB more, and {free / 1e9:.1f} GB are free",
-            "Free some space, or choose an --out on another disk.",
-        )
+        why = f"needs {needed / 1e9:.1f} GB more, and {free / 1e9:.1f} GB are free"
+        raise StoreError(str(folder), why, "Free some space, or choose an --out on another disk.")
 
 
 def _bytes(images: int, backbone: "Backbone") -> int:

@@ -12,7 +12,7 @@ text takes quadratic time.
 
 import re
 
-from naic.text.tokeniser import FIRM, SPLITS, STATES, TITLES
+from naic.text.tokeniser import FIRM, SPLITS, STATES, TITLES, one_of
 
 # What a token that is a single sign or an entity becomes; "" is dropped.
 REPLACED = {
@@ -80,11 +80,6 @@ _SIGNS = (
 )
 
 
-def _any(words: str) -> str:
-    """An alternation in either case, longest first so that no word hides a longer one."""
-    return f"(?ai:{'|'.join(sorted(words.split(), key=len, reverse=True))})"
-
-
 _L = rf"(?:[^\W\d_{_SIGNS}{_UNKNOWN}]|&(?ai:[aeiou](?:acute|grave|uml));)"  # a letter
 _LD = rf"(?:{_L}|\d)"
 # In a word, not in a compound, there may also be marks and the soft hyphen.
@@ -118,7 +113,7 @@ _EYE = "[-^x=~<>']"
 
 _WORD_RULES = (
     # One word that is two tokens: "cannot", "don't", "dog's"
-    rf"(?ai:(?P<t>{'|'.join(f'{a}(?={b})' for a, b in SPLITS.items())})(?:not|na|ta|me))",
+    rf"(?ai:(?P<t>{'|'.join(map('{0[0]}(?={0[1]})'.format, SPLITS.items()))})(?:not|na|ta|me))",
     rf"(?P<t>[A-Za-z]*[A-MO-Za-mo-z])[nN]{_QUOTE}[tT]",
     rf"(?P<t>{_DOTTED}|\d+){_APOS}{_CLITIC}",
     # An apostrophe that belongs to the word
@@ -131,17 +126,17 @@ _WORD_RULES = (
     rf"{_L}+[aeiouyAEIOUY]{_QUOTE}[aeiouA-Z]{_L}*",
     # Words; abbreviations and acronyms with their period
     _DOTTED,
-    rf"(?P<t>(?:{_any(FIRM)}|(?=[A-Z]){_any(STATES)}|(?ai:p?pt)[ey][sS]?)\.)(?s:..)",
-    rf"(?P<t>[A-Za-z])\.\s+(?=[A-Z]){_any(_OPENERS)}\s",
-    rf"(?:(?ai:ph\.d)|{_any(TITLES)}|[Mm][ft][gG])\.",
-    rf"(?P<t>{_any(_NUMBERED)}\.)[ \u00a0]?\d",
+    rf"(?P<t>(?:{one_of(FIRM)}|(?=[A-Z]){one_of(STATES)}|(?ai:p?pt)[ey][sS]?)\.)(?s:..)",
+    rf"(?P<t>[A-Za-z])\.\s+(?=[A-Z]){one_of(_OPENERS)}\s",
+    rf"(?:(?ai:ph\.d)|{one_of(TITLES)}|[Mm][ft][gG])\.",
+    rf"(?P<t>{one_of(_NUMBERED)}\.)[ \u00a0]?\d",
     rf"{_ACRONYM}|[A-Za-z]\.",
     rf"(?P<t>(?:{_HYPHENED}|{_THING})\.)[,;:]",  # "it.," gives "it.": odd, but so it is
     rf"(?P<t>{_DOTTED}\.)[,;:]",
     # Addresses and file names
     rf"(?ai:https?)://[^{_NOT}{{}}]+[^{_NOT}.!?,{{}}-]",
     _HOST,
-    rf"(?P<t>[A-Za-z0-9]+(?:\.[A-Za-z0-9]+)*\.{_any(_EXTENSIONS)})[\s.!?,]",
+    rf"(?P<t>[A-Za-z0-9]+(?:\.[A-Za-z0-9]+)*\.{one_of(_EXTENSIONS)})[\s.!?,]",
     _EMAIL,
     # Dates, fractions, telephone numbers, numbers
     r"\d{1,2}[-/]\d{1,2}[-/]\d{2,4}",
@@ -185,7 +180,7 @@ _SIGN_RULES = (
 )
 
 STARTS_WORD = re.compile(rf"{_LD}|[{_MARKS}\u00ad]")
-WORD_LEXER = tuple(re.compile(rule) for rule in _WORD_RULES)
-SIGN_LEXER = tuple(re.compile(rule) for rule in _SIGN_RULES)
+WORD_LEXER = tuple(map(re.compile, _WORD_RULES))
+SIGN_LEXER = tuple(map(re.compile, _SIGN_RULES))
 # Curly quotes become straight in these, and nowhere else: "don’t" but not "d’art".
 STRAIGHTENED = re.compile(rf"{_APOS}{_CLITIC}|[nN]{_QUOTE}[tT]|[{_CURLY}]+")

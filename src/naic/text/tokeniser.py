@@ -106,3 +106,8 @@ def _normalise(token: str) -> str:
         lowered = lowered.replace("(", "-lrb-").replace(")", "-rrb-").replace("&amp;", "&")
     # A space inside a token ("1 1/2") is made unbreakable, so that joining by spaces keeps it.
     return lowered.replace("\u00ad", "").replace(" ", "\u00a0")
+
+
+def one_of(words: str) -> str:
+    """An alternation in either case, longest first so that no word hides a longer one."""
+    return f"(?ai:{'|'.join(sorted(words.split(), key=len, reverse=True))})"

@@ -89,11 +89,9 @@ class Vocabulary:
     def word(self, id: int) -> str:
         """The word with this id."""
         if not 0 <= id < len(self.words):
-            raise VocabularyError(
-                f"id {id}",
-                f"the vocabulary has the ids 0 to {len(self.words) - 1}",
-                "Use the vocabulary that the model or the data was made with.",
-            )
+            why = f"the vocabulary has the ids 0 to {len(self.words) - 1}"
+            hint = "Use the vocabulary that the model or the data was made with."
+            raise VocabularyError(f"id {id}", why, hint)
         return self.words[id]
 
     @property

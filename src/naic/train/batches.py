@@ -5,16 +5,19 @@ device `fetch` is nothing but gathers there, so it can be part of a CUDA graph.
 """
 
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from naic.data.batches import Ints, Stream, Targets, columns, count_regions, read_features
-from naic.data.joined import AnyStore
+from naic.data.batches import Ints, Stream, Targets, columns, count_regions
+from naic.data.features import read_features
 from naic.errors import ConfigError
 from naic.text import PAD
+
+if TYPE_CHECKING:
+    from naic.data.joined import AnyStore
 
 _IMAGES_AT_ONCE = 1024  # on their way to the device: some 200 MB of page-locked memory
 
@@ -77,7 +80,7 @@ class Feed:
 
     def __init__(
         self,
-        store: AnyStore,
+        store: "AnyStore",
         targets: Targets,
         *,
         batch: int,
@@ -180,14 +183,10 @@ class Feed:
         )
 
     def _sent(self, part: Draw) -> Draw:
-        return part._replace(
-            rows=self._send(part.rows),
-            places=self._send(part.places),
-            columns=self._send(part.columns),
-            normaliser=self._send(part.normaliser),
-            features=None if part.features is None else self._send(part.features),
-            mask=None if part.mask is None else self._send(part.mask),
-        )
+        there = {"images"}  # on the device already
+        own = {name: value for name, value in part._asdict().items() if name not in there}
+        sent = {name: self._send(value) for name, value in own.items() if value is not None}
+        return part._replace(**sent)
 
     def _send(self, value: Tensor) -> Tensor:
         return self._locked(value).to(self._device, non_blocking=True)

@@ -8,16 +8,23 @@ import platform
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
 
 from naic import __version__
 from naic.data.features import FeatureStore
-from naic.data.pseudo import INDEX, PseudoStore
 from naic.errors import ConfigError
 from naic.text.vocabulary import Vocabulary
 
+if TYPE_CHECKING:
+    from naic.data.pseudo import PseudoStore
+
+INDEX = "index.json"  # of a store, whether of features or of pseudo captions
 _DIGITS = 12
+_LIMITS = """- It describes an image in one sentence, and may name things that are not there.
+- It says only what the captions it learnt from say, and repeats their habits and biases.
+- It knows no names of people or places, and is no judge of what an image means."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +64,7 @@ class CardScore:
 def sign_data(
     store: FeatureStore,
     splits: Sequence[str],
-    pseudo: Sequence[PseudoStore] = (),
+    pseudo: "Sequence[PseudoStore]" = (),
     unlabelled: Sequence[FeatureStore] = (),
 ) -> DataSignature:
     """The signature of the images of these splits that have captions, and of what is beside."""
@@ -81,7 +88,7 @@ def sign_data(
 
 
 def _digests(store: FeatureStore) -> tuple[str, str]:
-    return _digest(store.folder / "index.json"), _digest(store.folder / "records.jsonl")
+    return _digest(store.folder / INDEX), _digest(store.folder / "records.jsonl")
 
 
 def _digest(path: Path) -> str:
@@ -98,7 +105,6 @@ def model_card(
     vocabulary: Vocabulary,
     parameters: int,
     scores: Sequence[CardScore],
-    limits: Sequence[str] = (),
 ) -> str:
     """The card as Markdown.
 
@@ -111,7 +117,6 @@ def model_card(
         vocabulary: the words it can say.
         parameters: how many numbers were trained.
         scores: what was measured; none yet is said so.
-        limits: what this model in particular cannot do, beside what no such model can.
     """
     return (
         "\n\n".join(
@@ -130,7 +135,7 @@ def model_card(
                 "## Scores",
                 _score_table(scores),
                 "## Limits",
-                _limit_list(limits),
+                _LIMITS,
             ]
         )
         + "\n"
@@ -157,15 +162,6 @@ def _score_table(scores: Sequence[CardScore]) -> str:
         return "None was measured yet."
     rows = [(score.name, f"{score.value:.4f}", score.how) for score in scores]
     return _table(("score", "value", "how it was measured"), rows)
-
-
-def _limit_list(limits: Sequence[str]) -> str:
-    general = (
-        "It describes an image in one sentence, and may name things that are not there.",
-        "It says only what the captions it learnt from say, and repeats their habits and biases.",
-        "It knows no names of people or places, and is no judge of what an image means.",
-    )
-    return "\n".join(f"- {limit}" for limit in (*general, *limits))
 
 
 def _table(heading: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

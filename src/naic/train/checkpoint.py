@@ -27,6 +27,7 @@ from naic.files import remove_folder, sweep, sync_folder, whole_folder, writing
 from naic.models.folder import (
     ModelSettings,
     Written,
+    damaged,
     read_weights,
     write_model,
     write_synced,
@@ -177,22 +178,22 @@ def _load(path: Path) -> Snapshot:
 def _read_state(path: Path) -> dict[str, Any]:
     """`state.json` as it was written, to the last key and value."""
     if path.is_symlink() or not path.is_dir():
-        raise _refuse(path, "is no folder")
+        raise damaged(path, "is no folder")
     file = path / STATE
     _regular(file)
     try:
         content = json.loads(file.read_bytes(), parse_constant=_no_constants)
     except OSError as error:
-        raise _refuse(file, f"cannot be read ({error.strerror})") from error
+        raise damaged(file, f"cannot be read ({error.strerror})") from error
     except (ValueError, RecursionError) as error:
-        raise _refuse(file, "is no whole JSON file") from error
+        raise damaged(file, "is no whole JSON file") from error
     if not isinstance(content, dict) or content.get("format") != FORMAT:
-        raise _refuse(file, f'is not of a checkpoint: it has no "format": "{FORMAT}"')
+        raise damaged(file, f'is not of a checkpoint: it has no "format": "{FORMAT}"')
     if content.get("version") != VERSION:
         why = f"has version {content.get('version')!r}, and this naic reads {VERSION}"
         raise CheckpointError(str(file), why, "Use the naic that wrote it.")
     if content.pop("crc32", None) != _crc32(content):
-        raise _refuse(file, "is damaged: its checksum is not the one it was written with")
+        raise damaged(file, "is damaged: its checksum is not the one it was written with")
     # Foreign hands can make a right checksum: names that lead elsewhere must not be followed.
     names = {f"{part}.safetensors" for part in PARTS}
     if content.keys() != {"format", "version", "step", "files", "state"} or not (
@@ -201,9 +202,9 @@ def _read_state(path: Path) -> dict[str, Any]:
         and all(_is_written(entry) for entry in content["files"].values())
         and isinstance(content["state"], dict)
     ):
-        raise _refuse(file, "does not have the keys of a checkpoint")
+        raise damaged(file, "does not have the keys of a checkpoint")
     if not isinstance(content["step"], int) or step_name(content["step"]) != path.name:
-        raise _refuse(file, f"is of step {content['step']!r}, which is not its folder's name")
+        raise damaged(file, f"is of step {content['step']!r}, which is not its folder's name")
     return content
 
 
@@ -222,9 +223,9 @@ def _is_written(entry: object) -> bool:
 def _regular(path: Path) -> None:
     """A link could lead to any file of the user's, and a pipe would block for ever."""
     if not os.path.lexists(path):
-        raise _refuse(path, "is missing")
+        raise damaged(path, "is missing")
     if path.is_symlink() or not path.is_file():
-        raise _refuse(path, "is no regular file")
+        raise damaged(path, "is no regular file")
 
 
 def _crc32(content: dict[str, Any]) -> int:
@@ -243,7 +244,3 @@ def _whole_before(path: Path) -> Path | None:
             continue
         return other
     return None
-
-
-def _refuse(path: Path, why: str) -> CheckpointError:
-    return CheckpointError(str(path), why, "Use a whole copy of it.")

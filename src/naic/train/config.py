@@ -3,24 +3,24 @@
 import difflib
 from collections.abc import Iterable, Sequence
 from dataclasses import fields, is_dataclass
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Literal, get_type_hints
 
 from naic.config import read_toml, structure, to_toml, value_of
 from naic.errors import ConfigError
 from naic.models.captioners import CAPTIONERS, captioner_spec
+from naic.models.config import current_keys
 from naic.text import MAX_IDS
 from naic.train.settings import LIMITS, Settings
-from naic.train.stages import STAGES, Stage, stage_of
+from naic.train.stages import STAGES, StageSpec, stage_of
 
 
 def read_settings(path: Path, overrides: Sequence[tuple[str, str]] = ()) -> Settings:
     """The file with `overrides` ("run.epochs", "3") put over it, checked."""
-    values = read_toml(path)
-    kinds = setting_kinds(Settings) | {
-        "stage": Literal[tuple(STAGES)],
-        "captioner": Literal[tuple(CAPTIONERS)],
-    }
+    values = current(read_toml(path))
+    kinds = setting_kinds(Settings) | choices()
+    del kinds["model"]  # a table, not a setting
     captioner = str(dict(overrides).get("captioner", values.get("captioner")))
     if captioner in CAPTIONERS:  # what is in [model] only the captioner knows
         kinds |= setting_kinds(CAPTIONERS[captioner].config, "model.")
@@ -41,6 +41,17 @@ def read_settings(path: Path, overrides: Sequence[tuple[str, str]] = ()) -> Sett
     model_config(settings)
     check(settings)
     return settings
+
+
+def current(values: dict[str, Any]) -> dict[str, Any]:
+    """A run's settings, which an earlier naic may have written, by the names of today."""
+    table = values.get("model")
+    return values | {"model": current_keys(table)} if isinstance(table, dict) else values
+
+
+def choices() -> dict[str, Any]:
+    """The types of the settings that name one of what there is."""
+    return {"stage": Literal[tuple(STAGES)], "captioner": Literal[tuple(CAPTIONERS)]}
 
 
 def setting_kinds(kind: Any, prefix: str = "") -> dict[str, Any]:  # noqa: ANN401
@@ -90,12 +101,12 @@ def _tables_of_others(settings: Settings) -> set[str]:
 
 def check(settings: Settings) -> None:
     """Refuse values that no run could work with, and what the captioner cannot do."""
-    for name, (low, high) in LIMITS.items():
-        value: Any = settings
-        for part in name.split("."):
-            value = getattr(value, part)
-        if not low <= value <= high:  # also refuses what is not a number
-            raise ConfigError(name, f"{value} is not between {low:g} and {high:g}", "Change it.")
+    for (low, high), names in LIMITS.items():
+        for name in names:
+            value = attrgetter(name)(settings)
+            if not low <= value <= high:  # also refuses what is not a number
+                why = f"{value} is not between {low:g} and {high:g}"
+                raise ConfigError(name, why, "Change it.")
     for name, splits in (("train", settings.data.train), ("validation", settings.data.validation)):
         if not splits:
             raise ConfigError(f"data.{name}", "it names no split", 'Name one: ["train"].')
@@ -114,7 +125,7 @@ def check(settings: Settings) -> None:
     _check_captioner(settings)
 
 
-def _check_pseudo(settings: Settings, stage: Stage) -> None:
+def _check_pseudo(settings: Settings, stage: StageSpec) -> None:
     """Rewards compare with what people say: pseudo captions are for cross-entropy."""
     if settings.data.pseudo and stage.reward is not None:
         why = f"{settings.stage} learns from rewards against the captions of people"

@@ -6,19 +6,22 @@ batches: a run that goes on after a kill needs no saved generator to be the same
 
 import contextlib
 from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from accelerate import Accelerator
 from torch import Tensor, nn
 
-from naic.backbones.efficientnet import EfficientNetLite
+from naic.backbones.inside import PREFIX
 from naic.errors import ConfigError
 from naic.learn.losses import cross_entropy
 from naic.train.batches import Batch, Draw, Feed
-from naic.train.graph import Graph
 from naic.train.settings import EngineSettings, OptimiserSettings
 from naic.train.stages import Logs, Tools, stage_of
+
+if TYPE_CHECKING:  # only a run with engine.graph needs it
+    from naic.train.graph import Graph
 
 
 class TrainingEngine:
@@ -42,7 +45,11 @@ class TrainingEngine:
         self.average = [p.detach().clone() for p in self._parameters] if decay else []
         self._decay = decay
         self._model: nn.Module = accelerator.prepare_model(self.plain)
-        self._graph = Graph(self) if settings.engine.graph else None
+        self._run = self.update
+        if settings.engine.graph:
+            from naic.train.graph import Graph
+
+            self._run = Graph(self).replay
 
     def step(self, number: int, learning_rate: float) -> Logs:
         """Train on the batches of step `number`; the logs are this process's share of it."""
@@ -50,17 +57,15 @@ class TrainingEngine:
         seed_noise(self._seed, number, self._accelerator.process_index)
         self._set_learning_rate(learning_rate)
         self.plain.train(self._dropout)
-        if self._graph is not None:
-            return self._graph.replay(draws)
-        return self.update(draws)
+        return self._run(draws)
 
     def update(self, draws: list[Draw]) -> Logs:
         """Forward and backward for each part, then one step of the optimiser."""
         self.optimiser.zero_grad(set_to_none=True)
         total: Logs = {}
         for number, draw in enumerate(draws, 1):
-            wait = contextlib.nullcontext() if number == len(draws) else self._no_sync()
-            with wait:
+            last = number == len(draws)
+            with contextlib.nullcontext() if last else self._accelerator.no_sync(self._model):
                 for name, value in self._backward(draw).items():
                     total[name] = total[name] + value if name in total else value
         total["gradient"] = self._gradient()
@@ -95,10 +100,6 @@ class TrainingEngine:
             return share
         total: Tensor = self._accelerator.reduce(share, "sum")
         return total
-
-    def _no_sync(self) -> contextlib.AbstractContextManager[None]:
-        context: contextlib.AbstractContextManager[None] = self._accelerator.no_sync(self._model)
-        return context
 
     def _set_learning_rate(self, value: float) -> None:
         for group in self.optimiser.param_groups:
@@ -203,6 +204,12 @@ class TrainingEngine:
         return self._accelerator.device if cuda else torch.device("cpu")
 
 
+def _make_graph(engine: TrainingEngine) -> "Graph":
+    from naic.train.graph import Graph
+
+    return Graph(engine)
+
+
 def check_engine(settings: EngineSettings, device: str, processes: int) -> None:
     """What this kind of device or number of processes cannot do."""
     if settings.graph and device != "cuda":
@@ -230,7 +237,8 @@ def prepare_speed(model: nn.Module, settings: EngineSettings) -> Callable[..., T
         if isinstance(module, nn.ModuleList):
             for layer in module:
                 layer.compile()
-        if isinstance(module, EfficientNetLite):  # its layers have a shape each
+    for name, module in model.named_children():
+        if f"{name}." == PREFIX:  # a backbone, whose layers have a shape each
             module.compile()
     compiled: Callable[..., Tensor] = torch.compile(cross_entropy)
     return compiled

@@ -3,36 +3,27 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 
-from naic.backbones.inside import backbone_digest, backbone_tensors, without_backbone
-from naic.backbones.load import (
-    BACKBONES,
-    COLOURS,
-    backbone_spec,
-    pretrained_backbone,
-    trainable_backbone,
-)
 from naic.data.batches import Targets
-from naic.data.features import FeatureStore
-from naic.data.joined import AnyStore, JoinedStore
-from naic.data.pseudo import PseudoStore, look_up
-from naic.data.readers import refuse_unknown
-from naic.data.unseen import SeenImages, check_unseen, read_seen
-from naic.decode.policy import NEVER
-from naic.errors import ConfigError, MissingExtraError
-from naic.models.captioners import captioner_spec
+from naic.data.features import FeatureStore, refuse_unknown
+from naic.errors import ConfigError
+from naic.models.captioners import Taken, captioner_spec, take_weights
 from naic.models.contract import CaptionerSpec
 from naic.models.folder import LoadedModel, ModelSettings, load_model
-from naic.models.initialise import Taken, take_weights
 from naic.text import Vocabulary
+from naic.text.vocabulary import NEVER
 from naic.train.card import DataSignature, sign_data
 from naic.train.config import check, model_config
 from naic.train.settings import Settings
 from naic.train.stages import stage_of
+
+if TYPE_CHECKING:  # a run without pseudo captions needs none of them
+    from naic.data.joined import AnyStore, SeenImages
+    from naic.data.pseudo import PseudoStore
 
 CONFIG, VOCABULARY = "config.toml", "vocab.json"  # the settings are written last
 PIXELS = "pixels"  # the backbone that leaves the seeing to the model
@@ -54,8 +45,8 @@ class Inputs:
 
     settings: Settings
     store: FeatureStore
-    images: AnyStore
-    pseudo: tuple[PseudoStore, ...]
+    images: "AnyStore"
+    pseudo: "tuple[PseudoStore, ...]"
     vocabulary: Vocabulary
     targets: Targets
     validation: list[int]
@@ -63,7 +54,7 @@ class Inputs:
     config: Any
     model: nn.Module
     start: str
-    seen: SeenImages | None
+    seen: "SeenImages | None"
 
     @property
     def steps(self) -> int:
@@ -85,10 +76,18 @@ class Inputs:
             digest="" if inside else str(self.store.index.get("weights", "")),
         )
 
+    @property
+    def more_files(self) -> dict[str, bytes]:
+        """What a model folder holds of this run beside its model."""
+        if self.seen is None:
+            return {}
+        from naic.data.joined import SEEN
+
+        return {SEEN: self.seen.as_json()}
+
     def sign(self) -> DataSignature:
         """Which data the run learns from."""
-        unlabelled = self.images.stores[1:] if isinstance(self.images, JoinedStore) else ()
-        return sign_data(self.store, self.settings.data.train, self.pseudo, unlabelled)
+        return sign_data(self.store, self.settings.data.train, self.pseudo, self.images.stores[1:])
 
 
 def find_inputs(settings: Settings) -> Inputs:
@@ -108,7 +107,7 @@ def find_inputs(settings: Settings) -> Inputs:
     if begun is not None:
         _check_start(settings, begun, store, wanted)
     settings = replace(settings, model=asdict(config))
-    pseudo = tuple(PseudoStore(folder) for folder in settings.data.pseudo)
+    pseudo = _open_pseudo(settings)
     known_words = _teacher_words(settings, pseudo) if begun is None else begun.vocabulary
     vocabulary = _vocabulary(settings, store, known_words)
     stage_of(settings).check(settings, len(vocabulary) - len(NEVER))
@@ -120,17 +119,11 @@ def find_inputs(settings: Settings) -> Inputs:
         _check_taken(settings, taken)
         start = taken.describe()
     elif wanted:
-        take_weights(model, pretrained_backbone(wanted))
+        take_weights(model, _first_weights(None, wanted))
     length: int = model.length  # type: ignore[assignment]
-    further = [FeatureStore(folder) for folder in settings.data.unlabelled]
-    images = JoinedStore([store, *further]) if further else store
-    for own in further:
-        check_unseen(own, (store,), tuned=is_tuned(own))
-    if pseudo:
-        taught = look_up(pseudo, images, settings.data.validation)
-        targets = Targets.build_pseudo(taught, vocabulary, length)
-    else:
-        targets = Targets.build(store, settings.data.train, vocabulary, length)
+    seen = _seen(settings, store, begun) if wanted else None
+    before = seen if begun is not None and _own_backbone(begun) else None
+    images, targets = _find_targets(settings, store, pseudo, vocabulary, length, before)
     return Inputs(
         settings=settings,
         store=store,
@@ -143,32 +136,55 @@ def find_inputs(settings: Settings) -> Inputs:
         config=config,
         model=model,
         start=start,
-        seen=_seen(settings, store, begun) if wanted else None,
+        seen=seen,
     )
 
 
-def _seen(settings: Settings, store: FeatureStore, begun: LoadedModel | None) -> SeenImages:
+def _open_pseudo(settings: Settings) -> "tuple[PseudoStore, ...]":
+    if not settings.data.pseudo:
+        return ()
+    from naic.data.pseudo import PseudoStore
+
+    return tuple(PseudoStore(folder) for folder in settings.data.pseudo)
+
+
+def _find_targets(
+    settings: Settings,
+    store: FeatureStore,
+    pseudo: "Sequence[PseudoStore]",
+    vocabulary: Vocabulary,
+    length: int,
+    seen: "SeenImages | None",
+) -> "tuple[AnyStore, Targets]":
+    """What is learnt, as rows of all images: human captions, or what a teacher says.
+
+    `seen` has the images that a backbone inside the start model has learnt from.
+    """
+    if not pseudo:
+        return store, Targets.build(store, settings.data.train, vocabulary, length)
+    from naic.backbones.load import is_tuned
+    from naic.data.joined import JoinedStore, check_unseen
+    from naic.data.pseudo import look_up
+
+    further = [FeatureStore(folder) for folder in settings.data.unlabelled]
+    images = JoinedStore([store, *further]) if further else store
+    for own in further:
+        tuned = seen is not None or is_tuned(own.index)
+        check_unseen(own, (store,), tuned=tuned, more=seen)
+    taught = look_up(pseudo, images, settings.data.validation)
+    return images, Targets.build_pseudo(taught, vocabulary, length)
+
+
+def _seen(settings: Settings, store: FeatureStore, begun: LoadedModel | None) -> "SeenImages":
     """The images whose captions this run's backbone learns from, the start model's among them."""
+    from naic.data.joined import SeenImages, read_seen
+
     labelled = (r for r in store.records if r.split in settings.data.train and r.captions)
     ids = frozenset(record.id for record in labelled)
     if begun is None or settings.start is None or not _own_backbone(begun):
         return SeenImages(ids)
     before = read_seen(settings.start) or SeenImages(frozenset(), whole=False)
     return SeenImages(ids | before.ids, before.whole)
-
-
-def is_tuned(store: FeatureStore) -> bool:
-    """Whether a store's features come from a backbone with other weights than were published.
-
-    Known of those alone whose published weights are here; of the others only a list tells.
-    """
-    name = str(store.index["backbone"]).removesuffix(COLOURS)
-    if name not in BACKBONES or BACKBONES[name].trainable is None:
-        return False
-    try:
-        return str(store.index.get("weights")) != BACKBONES[name].load(name, None).digest
-    except MissingExtraError:
-        return False
 
 
 def _own_backbone(begun: LoadedModel) -> str:
@@ -197,6 +213,9 @@ def _check_start(settings: Settings, begun: LoadedModel, store: FeatureStore, wa
     """Refuse a start model that learnt from features of another kind."""
     own = begun.settings
     seeing = _own_backbone(begun)
+    if seeing or wanted:
+        from naic.backbones.inside import backbone_digest, backbone_tensors
+        from naic.backbones.load import backbone_spec, trainable_backbone
     reads = trainable_backbone(seeing).dim if seeing else own.features
     given = trainable_backbone(wanted).dim if wanted else store.dim
     if reads != given:
@@ -213,15 +232,18 @@ def _check_start(settings: Settings, begun: LoadedModel, store: FeatureStore, wa
         raise ConfigError("start", why, "Prepare the features with the start model's backbone.")
 
 
-def _first_weights(begun: LoadedModel, wanted: str) -> dict[str, Tensor]:
+def _first_weights(begun: LoadedModel | None, wanted: str) -> dict[str, Tensor]:
     """The start model's; a backbone that it does not have, or another one, is the package's."""
-    weights = begun.model.state_dict()
-    if wanted and wanted == _own_backbone(begun):
+    weights = {} if begun is None else begun.model.state_dict()
+    if wanted == ("" if begun is None else _own_backbone(begun)):
         return weights
+    from naic.backbones.inside import without_backbone
+    from naic.backbones.load import pretrained_backbone
+
     return without_backbone(weights) | (pretrained_backbone(wanted) if wanted else {})
 
 
-def _teacher_words(settings: Settings, pseudo: Sequence[PseudoStore]) -> Vocabulary | None:
+def _teacher_words(settings: Settings, pseudo: "Sequence[PseudoStore]") -> Vocabulary | None:
     """The vocabulary of the teacher whose captions are learnt; there can be but one."""
     if settings.data.vocabulary is not None or not pseudo:
         return None

@@ -11,11 +11,7 @@ import sys
 import uuid
 from collections.abc import Mapping
 
-from torch.distributed.elastic.multiprocessing import (
-    DefaultLogsSpecs,
-    LogsDest,
-    SignalException,
-)
+from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs, LogsDest, SignalException
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError, ProcessFailure
 from torch.distributed.launcher.api import LaunchConfig, launch_agent
 

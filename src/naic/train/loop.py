@@ -10,27 +10,30 @@ from accelerate import Accelerator
 from torch import Tensor
 
 from naic.decode.decoding import Decoding
+from naic.device import choose_device
 from naic.errors import TrainingError
 from naic.learn.schedules import learning_rate
 from naic.train import checkpoint
 from naic.train.checkpoint import Snapshot
-from naic.train.display import Display
-from naic.train.guard import Guard
+from naic.train.inputs import find_inputs
+from naic.train.logs import Display, RunLog
 from naic.train.report import Reporter, finished_report, scores_of
-from naic.train.runlog import RunLog
 from naic.train.settings import Settings
-from naic.train.setup import TrainingState, set_up, take_folder
+from naic.train.setup import (
+    TrainingState,
+    check_cards,
+    check_folder,
+    check_processes,
+    set_up,
+    take_folder,
+)
 from naic.train.stages import Logs
+from naic.train.validate import Guard
 
 EXAMPLES = 3
 
 
-def train(
-    settings: Settings,
-    *,
-    resume: bool = False,
-    command: str = "",
-) -> dict[str, Any]:
+def train(settings: Settings, *, resume: bool = False, command: str = "") -> dict[str, Any]:
     """Run a stage to its end, or on from its last checkpoint; gives what report.json holds.
 
     Of a run that is finished, the report is all there is to give. All processes call it; process 0
@@ -45,6 +48,35 @@ def train(
             with set_up(accelerator, inputs) as training:
                 report = _run(Run(training, command))
         return report
+
+
+def dry_run(settings: Settings, nproc: int, *, resume: bool) -> list[tuple[str, str]]:
+    """What a run would do, found out without writing anything: names, and what to say of them."""
+    run = settings.run
+    device = choose_device(settings.engine.device).type
+    check_cards(device, nproc)
+    check_processes(settings, device, nproc)
+    found = find_inputs(settings)
+    weights = sum(p.numel() for p in found.model.parameters())
+    check_folder(found, resume=resume)
+    last = checkpoint.latest(settings.out)
+    processes = "1 process" if nproc == 1 else f"{nproc} processes"
+    epochs = "1 epoch" if run.epochs == 1 else f"{run.epochs:g} epochs"
+    learnt = f"{len(found.targets):,} images, {found.targets.captions:,} captions"
+    lines = [
+        ("stage", f"{settings.stage} of a {settings.captioner} captioner"),
+        ("features", found.store.describe()),
+        ("learns from", learnt),
+        *(("pseudo", f"{store.folder}: {store.describe()}") for store in found.pseudo),
+        ("validates", f"{len(found.validation):,} images"),
+        ("vocabulary", f"{len(found.vocabulary):,} words"),
+        ("model", f"{weights:,} parameters"),
+        ("steps", f"{found.steps:,} of {run.batch} images on {processes}, {epochs}"),
+        ("folder", f"{settings.out}" + (f", on from {last.name}" if last else "")),
+    ]
+    if found.start:
+        lines.insert(1, ("start", found.start))
+    return lines
 
 
 def _run(run: "Run") -> dict[str, Any]:

@@ -14,18 +14,17 @@ from accelerate import Accelerator
 from accelerate.utils import broadcast_object_list
 
 from naic import __version__
-from naic.data.unseen import SEEN
 from naic.decode.decoding import Decoding
+from naic.device import device_name
 from naic.files import remove_temporaries, write_atomically
 from naic.models.folder import CARD, WEIGHTS, read_weights
 from naic.train import checkpoint
 from naic.train.card import CardScore, model_card
-from naic.train.config import settings_toml
-from naic.train.guard import Guard
+from naic.train.config import current, settings_toml
 from naic.train.inputs import Inputs
 from naic.train.settings import Settings
 from naic.train.setup import TrainingState
-from naic.train.validate import Validation, Validator
+from naic.train.validate import Guard, Validation, Validator
 
 REPORT, CAPTIONS = "report.json", "captions"
 
@@ -66,7 +65,7 @@ class Reporter:
             inputs.vocabulary,
             card,
             step,
-            {} if inputs.seen is None else {SEEN: inputs.seen.as_json()},
+            inputs.more_files,
         )
 
     def examples(self, found: Validation, count: int) -> list[str]:
@@ -124,7 +123,7 @@ class Reporter:
             "best_step": guard.best_step,
             "steps": inputs.steps,
             "seconds": seconds,
-            "device": _device_name(self._training.accelerator.device),
+            "device": device_name(self._training.accelerator.device),
             "processes": self._training.accelerator.num_processes,
             "versions": {
                 "naic": __version__,
@@ -187,7 +186,7 @@ def _read_report(inputs: Inputs) -> dict[str, Any] | None:
 def _same_settings(text: object, settings: Settings) -> bool:
     """Compared as content: an earlier naic laid out the same settings otherwise."""
     try:
-        return tomllib.loads(str(text)) == tomllib.loads(settings_toml(settings))
+        return current(tomllib.loads(str(text))) == tomllib.loads(settings_toml(settings))
     except ValueError:
         return False
 
@@ -205,7 +204,3 @@ def scores_of(found: Validation) -> dict[str, float]:
         "bad_endings": found.bad_endings,
     }
     return scores if found.facts is None else scores | {"facts": found.facts}
-
-
-def _device_name(device: torch.device) -> str:
-    return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type

@@ -6,36 +6,23 @@ from typing import Any, Literal
 
 from naic.learn.schedules import Schedule
 
-LIMITS: dict[str, tuple[float, float]] = {  # a number is from, to: both allowed
-    "data.captions": (1, 1000),
-    "data.more_than": (0, 10**9),
-    "seed": (0, 2**63 - 1),
-    "optimiser.beta1": (0, 0.9999999),
-    "optimiser.beta2": (0, 0.9999999),
-    "optimiser.epsilon": (1e-20, 1),
-    "optimiser.weight_decay": (0, 10),
-    "optimiser.clip": (0, 1e9),
-    "optimiser.average": (0, 0.9999999),
-    "run.epochs": (1e-6, 1e6),
-    "run.batch": (1, 10**6),
-    "run.accumulate": (1, 10**6),
-    "run.log_every": (1, 10**9),
-    "run.validate_every": (1e-6, 1e6),
-    "run.save_every": (1e-6, 1e6),
-    "validation.beam": (1, 100),
-    "validation.batch": (1, 10**6),
-    "validation.limit": (0, 10**9),
-    "guard.fraction": (0, 1),
-    "guard.from_epoch": (0, 1e6),
-    "xe.smoothing": (0, 0.9),
-    "scst.samples": (1, 1000),
-    "scst.bleu4": (0, 1e6),
-    "cmal.topk": (1, 16_383),
-    "cmal.samples": (1, 1000),
-    "cmal.entropy": (0, 1e6),
-    "cmal.xe": (0, 1e6),
-    "cmal.bleu4": (0, 1e6),
+LIMITS: dict[tuple[float, float], tuple[str, ...]] = {  # from, to (both allowed): which numbers
+    (0, 0.9999999): ("optimiser.beta1", "optimiser.beta2", "optimiser.average"),
+    (0, 0.9): ("xe.smoothing",),
+    (0, 1): ("guard.fraction",),
+    (0, 10): ("optimiser.weight_decay",),
+    (0, 1e6): ("guard.from_epoch", "scst.bleu4", "cmal.entropy", "cmal.xe", "cmal.bleu4"),
+    (0, 1e9): ("data.more_than", "optimiser.clip", "validation.limit"),
+    (0, 2**63 - 1): ("seed",),
+    (1e-20, 1): ("optimiser.epsilon",),
+    (1e-6, 1e6): ("run.epochs", "run.validate_every", "run.save_every"),
+    (1, 100): ("validation.beam",),
+    (1, 1000): ("data.captions", "scst.samples", "cmal.samples"),
+    (1, 16_383): ("cmal.topk",),
+    (1, 10**6): ("run.batch", "run.accumulate", "validation.batch"),
+    (1, 10**9): ("run.log_every",),
 }
+STAGE_NAMES = ("teacher_xe", "scst", "student_xe", "cmal")  # for help, which needs no torch
 Baseline = Literal["none", "ma", "sc", "loo", "cf"]  # of cmal
 
 
@@ -44,16 +31,16 @@ class DataSettings:
     """What is learnt from.
 
     Attributes:
-        features: a feature store made by `naic prepare`.
-        train: the splits to learn from; also those whose captions count for df.
-        validation: the splits that decide which checkpoint is the best.
-        captions: captions of an image in one step; the encoder runs once for all of them.
-        vocabulary: a vocab.json; without it the start model's, or one from the captions.
-        more_than: words seen more often than this in the training captions are known.
-        keep: where the features lie during training; "host" reads them from the store.
-        pseudo: stores made by `naic distil`: their captions of their images are learnt instead of
-            those of people. `train` still says what df and a new vocabulary come from.
-        unlabelled: further feature stores, whose images are learnt from by pseudo captions only.
+        features: The feature store, made by `naic prepare`.
+        train: The splits to learn from; df and a new vocabulary are counted over their captions.
+        validation: The splits that decide which checkpoint is the best.
+        captions: Captions of an image in one step; the encoder runs once for all of them.
+        vocabulary: A vocab.json; without it the start model's, or a new one from the captions.
+        more_than: Words seen more often than this in the training captions are known.
+        keep: Where the features lie during training; "host" reads them from the store.
+        pseudo: Stores made by `naic distil`: their captions of their images are learnt instead of
+            the human ones. `train` still says what df and a new vocabulary come from.
+        unlabelled: Further feature stores, whose images are learnt from by pseudo captions only.
     """
 
     features: Path
@@ -72,8 +59,12 @@ class OptimiserSettings:
     """Adam, as in the paper.
 
     Attributes:
-        clip: gradients are shortened to this norm; 0 leaves them as they are.
-        average: the decay of the moving average of the weights that is validated and kept; 0: none.
+        beta1: Decay of the mean of the gradients.
+        beta2: Decay of the mean of their squares.
+        epsilon: Added to the root of the latter.
+        weight_decay: Share of a weight that is taken off in a step, times the learning rate.
+        clip: Gradients are shortened to this norm; 0 leaves them as they are.
+        average: Decay of the moving average of the weights that is validated and kept; 0: none.
     """
 
     beta1: float = 0.9
@@ -89,12 +80,13 @@ class RunSettings:
     """How long, how much at once, and how often to look.
 
     Attributes:
-        batch: images in a step, over all processes and parts: what is learnt does not depend on
+        epochs: How often each image is learnt from; fractions are fine.
+        batch: Images in a step, over all processes and parts: what is learnt does not depend on
             how many processes share the work.
-        accumulate: parts that each process cuts its share into, to save memory.
-        log_every: steps between two lines of metrics.jsonl.
-        validate_every: epochs between two validations.
-        save_every: epochs between two checkpoints.
+        accumulate: Parts that each process cuts its share into, to save memory.
+        log_every: Steps between two lines of metrics.jsonl.
+        validate_every: Epochs between two validations.
+        save_every: Epochs between two checkpoints.
     """
 
     epochs: float = 15.0
@@ -110,9 +102,10 @@ class EngineSettings:
     """How the step is run. None of it changes what is learnt, but for rounding.
 
     Attributes:
+        device: auto, cpu or cuda; CUDA_VISIBLE_DEVICES chooses among cards.
         precision: "bfloat16" is mixed precision; "tf32" rounds inside matrix products (NVIDIA).
-        compile: layers and losses through torch.compile.
-        graph: the whole step, optimiser included, as one CUDA graph; one process only.
+        compile: Layers and losses through torch.compile.
+        graph: The whole step, optimiser included, as one CUDA graph; one process only.
     """
 
     device: str = "auto"
@@ -126,10 +119,10 @@ class ValidationSettings:
     """How captions are made to be scored.
 
     Attributes:
-        beam: beam width of the validations during the run.
-        report: beam widths of the captions that are written at the end, by the best weights.
-        batch: images at once.
-        limit: the first so many images only; 0: all.
+        beam: Beam width of the validations during the run.
+        report: Beam widths of the captions that are written at the end, by the best weights.
+        batch: Images at once.
+        limit: The first so many images only; 0: all.
     """
 
     beam: int = 1
@@ -143,9 +136,9 @@ class GuardSettings:
     """When to give a run up.
 
     Attributes:
-        fraction: stop when the validation's CIDEr or the reward falls below this share of the best
-            one seen; 0 never stops.
-        from_epoch: not before this epoch.
+        fraction: Stop when the validation's CIDEr or the reward is below this share of the best
+            one seen, twice in a row; 0 never stops.
+        from_epoch: Not before this epoch.
     """
 
     fraction: float = 0.5
@@ -154,7 +147,12 @@ class GuardSettings:
 
 @dataclass(frozen=True)
 class XESettings:
-    """Word-level cross-entropy; `fill` (student) trains the places after the period as periods."""
+    """Word-level cross-entropy (teacher_xe and student_xe).
+
+    Attributes:
+        smoothing: How much of the target's weight goes to all words alike.
+        fill: Train the places after the period as periods (student_xe).
+    """
 
     smoothing: float = 0.0
     fill: bool = False
@@ -162,13 +160,13 @@ class XESettings:
 
 @dataclass(frozen=True)
 class SCSTSettings:
-    """Self-critical training.
+    """Self-critical training of the teacher (scst).
 
     Attributes:
         baseline: "greedy" is the caption of beam 1, "loo" the mean reward of the other samples.
-        samples: captions sampled for an image.
-        dropout: leave it on; off, the captions come from the very policy that is improved.
-        bleu4: its weight in the reward beside CIDEr-D, whose weight is 1.
+        samples: Captions sampled for an image.
+        dropout: Leave it on; off, the captions come from the very policy that is improved.
+        bleu4: Weight of BLEU-4 in the reward beside CIDEr-D, whose weight is 1.
     """
 
     baseline: Literal["greedy", "loo"] = "loo"
@@ -179,18 +177,18 @@ class SCSTSettings:
 
 @dataclass(frozen=True)
 class CMALSettings:
-    """Counterfactuals-critical multi-agent learning.
+    """Counterfactuals-critical multi-agent learning of the student (cmal).
 
     Attributes:
-        topk: the paper's k: alternatives of each agent for the baseline "cf".
-        baseline: what the reward is compared with. "cf" is the paper's counterfactual one; the
+        topk: The paper's k: alternatives of each agent for the baseline "cf".
+        baseline: What the reward is compared with. "cf" is the paper's counterfactual one; the
             others are alike for all agents: "none" is 0, "ma" the moving average of the rewards,
             "sc" the reward of everybody's likeliest word, "loo" the mean of the other samples.
-        samples: sentences sampled for an image.
-        entropy: weight of the mean entropy of the agents that speak, in nats, which keeps them
+        samples: Sentences sampled for an image.
+        entropy: Weight of the mean entropy of the agents that speak, in nats, which keeps them
             from being sure too soon.
-        xe: weight of the cross-entropy with the captions people wrote.
-        bleu4: its weight in the reward beside CIDEr-D, whose weight is 1.
+        xe: Weight of the cross-entropy with the human captions.
+        bleu4: Weight of BLEU-4 in the reward beside CIDEr-D, whose weight is 1.
     """
 
     topk: int = 2
@@ -203,14 +201,23 @@ class CMALSettings:
 
 @dataclass(frozen=True)
 class Settings:
-    """All of a run. `captioner` names the kind of model, `[model]` its own settings."""
+    """All of a run.
+
+    Attributes:
+        stage: How it is trained: teacher_xe and then scst for the teacher, student_xe and then cmal
+            for the student.
+        out: The run's folder.
+        captioner: The kind of model: causal is the teacher, parallel the student.
+        start: A model folder whose weights to begin with; its sizes hold where [model] has none.
+        seed: Of the first weights, the order of the images and the noise of each step.
+    """
 
     stage: str
     out: Path
     captioner: str
     data: DataSettings
     model: dict[str, Any] = field(default_factory=dict)
-    start: Path | None = None  # a model folder whose weights to begin with
+    start: Path | None = None
     seed: int = 1
     schedule: Schedule = field(default_factory=Schedule)
     optimiser: OptimiserSettings = field(default_factory=OptimiserSettings)

@@ -14,15 +14,19 @@ from torch import Tensor, nn
 from naic.decode.decoding import Decoding
 from naic.decode.policy import choose, log_policy, spoken
 from naic.errors import ConfigError
-from naic.learn.baselines import (
+from naic.learn.cider import Mix, Rewards
+from naic.learn.losses import (
     MovingAverage,
+    bad_ending_table,
+    bad_endings,
     counterfactual_advantage,
+    cross_entropy,
     leave_one_out,
+    policy_loss,
+    repeats,
+    speakers_entropy,
     team_advantage,
 )
-from naic.learn.cider import Mix, Rewards
-from naic.learn.losses import cross_entropy, policy_loss, speakers_entropy
-from naic.learn.word_habits import bad_ending_table, bad_endings, repeats
 from naic.models.contract import CaptionerSpec
 from naic.text import Vocabulary
 from naic.train.batches import Batch
@@ -58,7 +62,7 @@ def make_tools(
 
 
 @dataclass(frozen=True)
-class Stage:
+class StageSpec:
     """One way to train: what a step does, and all that the rest of training knows of it.
 
     Attributes:
@@ -87,7 +91,7 @@ class Stage:
     equip: Callable[[Tools, Vocabulary], Tools] = lambda tools, _vocabulary: tools
 
 
-def stage_of(settings: Settings) -> Stage:
+def stage_of(settings: Settings) -> StageSpec:
     """The stage that these settings name."""
     if settings.stage not in STAGES:
         hint = f"One of: {', '.join(STAGES)}."
@@ -248,9 +252,9 @@ def _check_cmal(settings: Settings, words: int) -> None:
 
 
 _SLOWER = "Lower schedule.learning_rate, or warm up longer (schedule.warmup_steps)."
-STAGES: dict[str, Stage] = {  # a new one is a line here, and a table in `settings.py`
-    "teacher_xe": Stage(teacher_xe, "xe", reads_words=True, advice=_SLOWER),
-    "scst": Stage(
+STAGES: dict[str, StageSpec] = {  # a new one is a line here, and a table in `settings.py`
+    "teacher_xe": StageSpec(teacher_xe, "xe", reads_words=True, advice=_SLOWER),
+    "scst": StageSpec(
         scst,
         "scst",
         reads_words=True,
@@ -261,14 +265,14 @@ STAGES: dict[str, Stage] = {  # a new one is a line here, and a table in `settin
         dropout=lambda settings: settings.scst.dropout,
         check=_check_scst,
     ),
-    "student_xe": Stage(
+    "student_xe": StageSpec(
         student_xe,
         "xe",
         reads_words=False,
         advice=_SLOWER,
         fill=lambda settings: settings.xe.fill,
     ),
-    "cmal": Stage(
+    "cmal": StageSpec(
         cmal,
         "cmal",
         reads_words=False,

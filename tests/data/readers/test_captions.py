@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from naic.data import shapes
 from naic.data.readers import read
 from naic.data.readers.captions import ImageCaptions, detect, read_captions
 from naic.data.records import Problems
+from naic.data.shapes import dataset
 from naic.errors import ConfigError, DataError, ImageError, StoreError
 from tests.data.readers.helpers import (
     ITEMS,
@@ -80,7 +80,7 @@ def test_a_number_is_so_many_scenes(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.chdir(tmp_path)
     found = read_captions("7", seed=3, problems=Problems())
     assert found.reader == "shapes"
-    assert [image.captions for image in found.images] == [r.captions for r in shapes.records(7, 3)]
+    assert [image.captions for image in found.images] == [r.captions for r in dataset.records(7, 3)]
     write_folder(tmp_path / "7")  # a folder of that name is meant rather
     assert detect("7") == "folder"
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from naic.data import shapes
 from naic.data.readers import read
 from naic.data.records import READER_NAMES, Problems
+from naic.data.shapes import dataset
 from naic.errors import ConfigError, DataError
 from tests.data.readers.helpers import (
     ITEMS,
@@ -84,7 +84,7 @@ def test_wrong_requests(source: str, tmp_path: Path) -> None:
 
 def test_shapes() -> None:
     reading = read("shapes", "12", problems=Problems(), seed=3)
-    assert reading.records == shapes.records(12, 3)
+    assert reading.records == dataset.records(12, 3)
     assert reading.captions == 60
     for wrong in ("0", "-1", "2.5", "many", "", "²", "9" * 5000):
         with pytest.raises(DataError, match="not a number of scenes"):

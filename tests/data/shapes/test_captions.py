@@ -4,8 +4,9 @@ from collections import Counter
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from naic.data.shapes import captions, check, facts, make_scene
-from naic.data.shapes.phrasing import phrasings
+from naic.data.shapes.phrasing import captions, phrasings
+from naic.data.shapes.scenes import facts, make_scene
+from naic.data.shapes.truth import check
 from naic.data.shapes.words import split_words
 
 

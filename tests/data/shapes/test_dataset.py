@@ -5,8 +5,12 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from naic.data.shapes import SceneImage, captions, check, dataset, draw, facts, make_scene, write
-from naic.data.shapes import records as make_records
+from naic.data.shapes import dataset
+from naic.data.shapes.dataset import SceneImage, draw, write
+from naic.data.shapes.dataset import records as make_records
+from naic.data.shapes.phrasing import captions
+from naic.data.shapes.scenes import facts, make_scene
+from naic.data.shapes.truth import check
 from naic.errors import ConfigError, StoreError, WriteError
 from naic.images.sources import ImageSource
 

@@ -3,8 +3,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image, ImageChops
 
-from naic.data.shapes import Scene, SceneImage, SceneObject, contact_sheet, draw, make_scene
-from naic.data.shapes.drawing import PAINT, PAPER
+from naic.data.shapes.dataset import PAINT, PAPER, SceneImage, contact_sheet, draw
+from naic.data.shapes.scenes import Scene, SceneObject, make_scene
 from naic.errors import ConfigError
 
 

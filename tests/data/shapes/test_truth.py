@@ -5,7 +5,9 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from naic.data.shapes import SceneObject, captions, check, facts, make_scene
+from naic.data.shapes.phrasing import captions
+from naic.data.shapes.scenes import SceneObject, facts, make_scene
+from naic.data.shapes.truth import check
 from naic.data.shapes.words import (
     BACKGROUNDS,
     COLOURS,

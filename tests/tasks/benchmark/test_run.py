@@ -10,13 +10,12 @@ from typing import Any
 
 import pytest
 
-from naic.errors import CheckpointError, ConfigError
-from naic.progress import Progress
+from naic.errors import CheckpointError, ConfigError, Progress
 from naic.tasks.benchmark import run as task
 from naic.tasks.benchmark.models import Contest
 from naic.tasks.benchmark.report import charts
-from naic.tasks.benchmark.rows import plan, with_ratios
-from naic.tasks.benchmark.run import BenchmarkOptions, Row, benchmark, dry_run
+from naic.tasks.benchmark.rows import BenchmarkOptions, Row, plan, with_ratios
+from naic.tasks.benchmark.run import benchmark, dry_run
 from tests.runtime.small import NETWORK, make_model
 from tests.watch import watch
 

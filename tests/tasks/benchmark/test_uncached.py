@@ -4,10 +4,9 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from naic.decode.beam import beam_search
-from naic.decode.stepwise import greedy
+from naic.decode.stepwise import beam_search, greedy
 from naic.models.transformer import TransformerCaptioner
-from naic.tasks.benchmark.uncached import search_again
+from naic.tasks.benchmark.other_models import search_again
 from naic.text.vocabulary import PERIOD
 from tests.models.small import images, small
 

@@ -24,7 +24,7 @@ from pathlib import Path
 from safetensors.torch import load_file, save_file
 
 from naic.cli.main import main as naic
-from naic.data.shapes import records
+from naic.data.shapes.dataset import records
 from naic.files import TEMPORARY_SUFFIX
 from naic.models.folder import WEIGHTS
 from tests.runtime.small import NETWORK, make_model

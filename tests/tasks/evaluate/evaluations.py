@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from naic.data import shapes
+from naic.data.shapes import dataset
 from naic.metrics.score import Score, mean_score
 from tests.data.readers.helpers import write_json
 
@@ -19,7 +19,7 @@ def write_results(path: Path, captions: dict[str, str]) -> Path:
 
 
 def first_captions(count: int = SCENES, which: int = 0) -> dict[str, str]:
-    return {record.id: record.captions[which] for record in shapes.records(count, 0)}
+    return {record.id: record.captions[which] for record in dataset.records(count, 0)}
 
 
 def next_captions() -> dict[str, str]:

@@ -7,16 +7,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from naic.data import shapes
 from naic.data.readers.captions import read_captions
 from naic.data.records import Problems
-from naic.errors import ConfigError, DataError, MetricError, MissingExtraError
-from naic.metrics.bleu import bleu
-from naic.metrics.cider import DocumentFrequencies, cider
-from naic.metrics.score import FEWEST_IMAGES, Score, mean_score
-from naic.progress import Callbacks
+from naic.data.shapes import dataset
+from naic.errors import Callbacks, ConfigError, DataError, MetricError, MissingExtraError
+from naic.metrics.cider import DocumentFrequencies, bleu, cider
+from naic.metrics.score import FEWEST_IMAGES, Difference, Score, mean_score
 from naic.tasks.evaluate.options import EvaluateOptions
-from naic.tasks.evaluate.run import Comparison, evaluate, tokenised
+from naic.tasks.evaluate.run import evaluate, tokenised
 from tests.data.readers.helpers import Item, karpathy_value, write_json
 from tests.tasks.evaluate.evaluations import (
     NAMES,
@@ -38,7 +36,7 @@ def programs(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_scores_are_those_of_the_metrics(options: EvaluateOptions) -> None:
     found = evaluate(options)
-    records = list(shapes.records(SCENES, 0))
+    records = list(dataset.records(SCENES, 0))
     references = tokenised([record.captions for record in records])
     hypotheses = [own[0] for own in tokenised([[c] for c in next_captions().values()])]
     assert list(found.system.scores) == ["Bleu_1", "Bleu_2", "Bleu_3", "Bleu_4", "ROUGE_L", "CIDEr"]
@@ -64,9 +62,9 @@ def test_order_of_the_results_does_not_matter(options: EvaluateOptions, tmp_path
 
 def test_frequencies_from_elsewhere(options: EvaluateOptions) -> None:
     found = evaluate(replace(options, df="200", df_split=("train",)))
-    training = [r.captions for r in shapes.records(200, 0) if r.split == "train"]
+    training = [r.captions for r in dataset.records(200, 0) if r.split == "train"]
     hypotheses = [own[0] for own in tokenised([[c] for c in next_captions().values()])]
-    references = tokenised([record.captions for record in shapes.records(SCENES, 0)])
+    references = tokenised([record.captions for record in dataset.records(SCENES, 0)])
     frequencies = DocumentFrequencies.count(tokenised(training))
     assert found.system.scores["CIDEr"].value == cider(hypotheses, references, frequencies).value
     assert str(found.signature["df"]).endswith(f", {len(training)} images")
@@ -104,8 +102,8 @@ def test_few_images_have_no_intervals(options: EvaluateOptions, tmp_path: Path) 
         for path in [write_results(tmp_path / f"{n}.json", own)]
     )
     assert few.intervals == {}
-    assert few.differences["CIDEr"] == Comparison(0.0, None, None, None)
-    assert enough.differences["CIDEr"] == Comparison(0.0, 0.0, 0.0, 1.0)
+    assert few.differences["CIDEr"] == Difference(0.0, None, None, None)
+    assert enough.differences["CIDEr"] == Difference(0.0, 0.0, 0.0, 1.0)
     assert list(enough.intervals) == list(enough.system.scores)
 
 

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from naic.data.records import Record
 from naic.errors import ConfigError, DataError, VocabularyError
 from naic.images.sources import FileImage
-from naic.tasks.finetune.options import FinetuneOptions
 from naic.tasks.finetune.plan import (
     HELD_OUT,
     TRAIN,
+    FinetuneOptions,
     default_epochs,
     how_many_held_out,
     share_out,

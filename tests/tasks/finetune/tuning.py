@@ -6,12 +6,12 @@ from typing import Any
 
 import torch
 
-from naic.backbones import load_backbone
-from naic.data import shapes
+from naic.backbones.load import load_backbone
+from naic.data.shapes import dataset, scenes
 from naic.models.captioners import CAPTIONERS
 from naic.models.config import TransformerConfig
 from naic.models.folder import ModelSettings, write_model
-from naic.tasks.finetune.options import FinetuneOptions
+from naic.tasks.finetune.plan import FinetuneOptions
 from naic.text import Vocabulary
 
 SIZES: dict[str, Any] = {
@@ -43,14 +43,14 @@ def make_blind(folder: Path, words: Vocabulary, captioner: str = "parallel") -> 
     return folder
 
 
-def sentences(scene: shapes.Scene) -> list[str]:
+def sentences(scene: scenes.Scene) -> list[str]:
     """One for each thing in it: simpler than the dataset's own, and learnt in seconds."""
     return [f"There is a {thing.colour} {thing.shape}." for thing in scene.objects]
 
 
 def scene_words(count: int, *, without: str = "") -> Vocabulary:
     """The words of the first scenes, but for one."""
-    said = [text for i in range(count) for text in sentences(shapes.make_scene(0, i))]
+    said = [text for i in range(count) for text in sentences(scenes.make_scene(0, i))]
     known = Vocabulary.build(said, more_than=0).words
     return Vocabulary(tuple(word for word in known if word != without))
 
@@ -63,8 +63,8 @@ def write_table(folder: Path, count: int, *, splits: bool = False) -> Path:
         writer = csv.writer(file)
         writer.writerow(["image", "caption", "split"])
         for i in range(count):
-            scene = shapes.make_scene(0, i)
-            shapes.draw(scene).save(folder / f"{i:03d}.png")
+            scene = scenes.make_scene(0, i)
+            dataset.draw(scene).save(folder / f"{i:03d}.png")
             split = ("val" if i % 6 == 0 else "train") if splits else ""
             writer.writerows([f"{i:03d}.png", text, split] for text in sentences(scene))
     return table

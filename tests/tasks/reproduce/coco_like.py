@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from naic.config import read_toml, to_toml
-from naic.data.shapes import draw, make_scene, records
+from naic.data.shapes.dataset import draw, records
+from naic.data.shapes.scenes import make_scene
 from naic.tasks.options import PrepareOptions
 from naic.tasks.prepare import prepare
 from naic.train.config import read_settings

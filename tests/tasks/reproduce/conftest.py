@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from naic.tasks.reproduce import reproduce
+from naic.tasks.reproduce.run import reproduce
 from tests.models.conftest import one_thread
 from tests.tasks.reproduce.micro import Heard, make_options, write_preset
 from tests.train.runs import on_one_thread

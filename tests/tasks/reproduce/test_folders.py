@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from naic.errors import StoreError
-from naic.tasks.reproduce import dry_run, reproduce
+from naic.tasks.reproduce.run import dry_run, reproduce
 from tests.tasks.reproduce.micro import Heard, make_options
 from tests.tasks.reproduce.test_going_on import figures
 

@@ -9,7 +9,7 @@ import pytest
 
 from naic.data.features import FeatureStore
 from naic.errors import ConfigError, NaicError, StoreError
-from naic.tasks.reproduce import dry_run, reproduce
+from naic.tasks.reproduce.run import dry_run, reproduce
 from naic.train.engine import TrainingEngine
 from tests.tasks.reproduce.conftest import ALL_TABLES
 from tests.tasks.reproduce.micro import Heard, differences, make_options, write_preset
@@ -86,7 +86,7 @@ def test_the_settings_of_a_stage_may_not_change(
     run_file = (short / "run.json").read_bytes()
     path.write_text(text.replace("learning_rate = 0.003", "learning_rate = 0.004"))
     try:
-        with pytest.raises(ConfigError, match=r"learning_rate: the run was begun with 0\.003"):
+        with pytest.raises(ConfigError, match=r"begun with schedule.learning_rate = 0\.003"):
             reproduce(make_options(preset, short, quick=True), Heard().callbacks)
     finally:
         path.write_text(text)
@@ -163,7 +163,7 @@ def _once_stopped() -> Callable[..., dict[str, Any]]:
         if not stopped:
             stopped.append(True)
             raise Stop
-        return {"milliseconds": dict.fromkeys(models, 2.0)}
+        return {"milliseconds": dict.fromkeys(models, 2.0), "words": 11}
 
     return measure
 

@@ -7,8 +7,10 @@ import pytest
 
 from naic.data.features import StoredRecord
 from naic.errors import ConfigError
-from naic.tasks.reproduce import dry_run
 from naic.tasks.reproduce.judging import HumanReferences, Judge
+from naic.tasks.reproduce.preset import PresetSettings
+from naic.tasks.reproduce.run import dry_run
+from naic.tasks.reproduce.run_file import ReproduceOptions
 from tests.data.readers.helpers import write_json
 from tests.tasks.reproduce.coco_like import write_dataset, write_store
 from tests.tasks.reproduce.micro import make_options
@@ -32,7 +34,8 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def judge(split: str, *, drawn: bool = False, log: Path | None = None) -> Judge:
     record = StoredRecord("1", "", split, ("a dog",), None)
     people = HumanReferences("people.csv", None, split, [record], drawn)
-    return Judge(people, lambda _: None, fast=True, spice=False, log=log)
+    options = ReproduceOptions("tiny", Path("out"), fast=True, log=log)
+    return Judge(people, PresetSettings(spice=False), options, lambda _: None)
 
 
 @pytest.mark.parametrize("log", [None, Path("own.jsonl")])

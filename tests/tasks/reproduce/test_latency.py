@@ -8,7 +8,7 @@ from torch import Tensor
 
 from naic.data.features import FeatureStore
 from naic.models.transformer import TransformerCaptioner
-from naic.tasks.benchmark.options import BenchmarkOptions
+from naic.tasks.benchmark.rows import BenchmarkOptions
 from naic.tasks.reproduce import scoring as latency
 from naic.text.vocabulary import PERIOD
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from naic.errors import TrainingError
-from naic.tasks.reproduce import reproduce
+from naic.tasks.reproduce.run import reproduce
 from naic.tasks.reproduce.stage_runner import StageRunner
 from tests.tasks.reproduce.micro import Heard, make_options, write_preset
 

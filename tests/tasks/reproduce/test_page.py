@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from naic.train.runlog import read_metrics
+from naic.train.logs import read_metrics
 
 ROOT = Path(__file__).parents[3]
 PAGE = ROOT / "docs" / "results" / "ladder_page.py"

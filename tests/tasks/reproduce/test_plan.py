@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from naic.errors import ConfigError
-from naic.tasks.reproduce.options import TABLES
 from naic.tasks.reproduce.plan import Share, StagePlan, Train
 from naic.tasks.reproduce.preset import LADDER, PresetSettings
+from naic.tasks.reproduce.run_file import TABLES
 
 
 def make_plan(*, unlabelled: bool = True, fill: bool = False, **settings: Any) -> StagePlan:

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from naic.data.features import FeatureStore
-from naic.data.unseen import SEEN, SeenImages
+from naic.data.joined import SEEN, SeenImages
 from naic.errors import ConfigError, NaicError, StoreError
 from naic.tasks.options import PrepareOptions
 from naic.tasks.prepare import prepare
-from naic.tasks.reproduce import dry_run, reproduce
+from naic.tasks.reproduce.run import dry_run, reproduce
 from tests.tasks.reproduce.micro import Heard, make_options, write_preset
 
 SHORT = {"systems": ["+KD"], "scst": False}

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from naic.errors import ConfigError, MissingExtraError, StoreError
-from naic.tasks.reproduce import Reproduced, reproduce
+from naic.tasks.reproduce.report import Reproduced
+from naic.tasks.reproduce.run import reproduce
 from tests.models.conftest import one_thread
 from tests.tasks.evaluate.evaluations import broken, fake
 from tests.tasks.reproduce.coco_like import (

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from naic.errors import CheckpointError, ConfigError
-from naic.tasks.reproduce import reproduce
+from naic.tasks.reproduce.run import reproduce
 from tests.tasks.reproduce.micro import Heard, make_options
 from tests.tasks.reproduce.test_going_on import figures, read
 

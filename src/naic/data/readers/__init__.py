@@ -1,16 +1,23 @@
-"""Readers of datasets: six formats in, one kind of record out, nothing lost in silence."""
+"""Readers of datasets: six formats in, one kind of record out, nothing lost in silence.
+
+A file is read whole: unpacked, decoded, parsed, and every failure named with its place.
+"""
 
 import contextlib
 import gc
+import gzip
+import lzma
+import zlib
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from naic.data.records import READER_NAMES, Checker, Entry, Problems, Record
+from naic.data.features import refuse_unknown
+from naic.data.records import READER_NAMES, Checker, Entry, Problems, Record, kind
 from naic.errors import ConfigError, DataError
-from naic.files import printable, what_is
+from naic.files import parse_json, printable, what_is
 
 if TYPE_CHECKING:
     from naic.data.sources import ImageFinder
@@ -127,16 +134,6 @@ def _take(reading: Reading, entry: Entry, record: Record | None) -> None:
     reading.unlabelled += not record.captions
 
 
-def refuse_unknown(splits: Collection[str] | None, known: Counter[str]) -> None:
-    """Raise a ConfigError if a split is asked for that the source does not have."""
-    unknown = sorted(set(splits or ()) - set(known))
-    if not unknown:
-        return
-    named = sorted(printable(split) for split in known if split)
-    hint = f"Splits in the source: {', '.join(named)}." if named else "The source names no split."
-    raise ConfigError("splits", f"there is no split {unknown[0]!r}", hint)
-
-
 def _open(
     reader: str,
     source: str,
@@ -161,7 +158,7 @@ def _open(
     trusted = last = None
     match reader:
         case "karpathy":
-            from naic.data.readers.karpathy import read_karpathy
+            from naic.data.readers.coco import read_karpathy
 
             entries = read_karpathy(path, problems, splits)
         case "coco":
@@ -195,12 +192,12 @@ def _open(
 
 def _read_shapes(source: str, seed: int) -> Iterator[Entry]:
     """Entries of `source` scenes; the same number and seed give the same scenes."""
-    from naic.data import shapes
+    from naic.data.shapes import dataset
 
     if not (source.isascii() and source.isdigit() and len(source) < 10 and int(source) > 0):
         why = "it is not a number of scenes"
         raise DataError(printable(source), why, "Shapes are asked for by a number, such as 2000.")
-    for number, record in enumerate(shapes.records(int(source), seed), 1):
+    for number, record in enumerate(dataset.records(int(source), seed), 1):
         where = f"scene {number}"
         yield Entry(
             where=where,
@@ -210,3 +207,76 @@ def _read_shapes(source: str, seed: int) -> Iterator[Entry]:
             image=record.image,
             facts=record.facts,
         )
+
+
+XZ, GZIP = b"\xfd7zXZ\x00", b"\x1f\x8b"
+_UTF16 = (b"\xff\xfe", b"\xfe\xff")
+_STREAMS = (Path("/dev/stdin"), Path("/dev/fd"))  # what a shell hands us: somebody writes to it
+
+
+def read_bytes(path: Path) -> bytes:
+    """The bytes of a file, unpacked if they are xz or gzip whatever the file is called."""
+    name = printable(str(path))
+    if what_is(path) == "special" and not {path, path.parent} & set(_STREAMS):
+        # Reading a pipe without a writer, or a device, may never end.
+        raise DataError(name, "it is not a regular file", "Copy it to one.")
+    try:
+        data = path.read_bytes()
+        if data.startswith(XZ):
+            data = lzma.decompress(data)
+        elif data.startswith(GZIP):
+            data = gzip.decompress(data)
+    except FileNotFoundError:
+        raise DataError(name, "there is no such file", "Check the path.") from None
+    except IsADirectoryError:
+        raise DataError(name, "it is a folder", "Give the path of a file in it.") from None
+    except (lzma.LZMAError, EOFError, zlib.error, gzip.BadGzipFile) as error:
+        why = f"it is a damaged or cut archive ({error})"
+        raise DataError(name, why, "Download or copy it again.") from error
+    except (OSError, ValueError) as error:
+        raise DataError(name, f"it cannot be read ({error})", "Check its permissions.") from error
+    if data.startswith(_UTF16):
+        raise DataError(name, "it is UTF-16 text", "Save it as UTF-8.")
+    return data
+
+
+def read_text(path: Path) -> str:
+    """The text of a file; bytes that are not UTF-8 become lone surrogates (see `is_text`)."""
+    return read_bytes(path).removeprefix(b"\xef\xbb\xbf").decode("utf-8", "surrogateescape")
+
+
+def decode_json(data: bytes, name: str, unused: tuple[str, str] | None = None) -> object:
+    """What the bytes of a JSON file hold; `name` is what to call it in a message."""
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        why = f"byte {error.start + 1}, on line {line}, is not UTF-8"
+        raise DataError(name, why, "Save the file as UTF-8.") from None
+    del data
+    if not text.strip():
+        raise DataError(name, "the file is empty", "Get it again.")
+    return parse_json(text, name, unused)
+
+
+def read_json_object(path: Path, unused: tuple[str, str] | None = None) -> dict[str, object]:
+    """The object that the JSON file of a dataset holds; for `unused` see `parse_json`."""
+    name = printable(str(path))
+    value = decode_json(read_bytes(path), name, unused)  # strict about UTF-8: no row can be named
+    if not isinstance(value, dict):
+        why = f"it holds {kind(value)} where an object with the key 'images' is expected"
+        raise DataError(name, why, "Check that the file and its reader belong together.")
+    return value
+
+
+def list_under(value: dict[str, object], key: str, path: Path) -> list[object]:
+    """The list under `key` of the object that `path` holds."""
+    name = printable(str(path))
+    hint = "Check that the file and its reader belong together."
+    if key not in value:
+        found = ", ".join(repr(printable(k)) for k in list(value)[:8]) or "none"
+        raise DataError(name, f"there is no key {key!r} (keys found: {found})", hint)
+    rows = value[key]
+    if not isinstance(rows, list):
+        raise DataError(name, f"{key!r} holds {kind(rows)} where a list is expected", hint)
+    return rows

@@ -10,9 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from naic.data.features import FeatureStore
-from naic.data.readers import read, refuse_unknown
-from naic.data.readers.files import GZIP, XZ
+from naic.data.features import FeatureStore, refuse_unknown
+from naic.data.readers import GZIP, XZ, read
 from naic.data.records import CaptionReader, Problems
 from naic.errors import DataError
 from naic.files import printable, what_is

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from naic.data.readers.files import read_text
+from naic.data.readers import read_text
 from naic.data.readers.table import CaptionRow, csv_rows, entries_of
 from naic.data.records import Entry, Problems
 from naic.errors import DataError

@@ -5,12 +5,11 @@ from collections import Counter
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
-from naic.data.readers.files import read_text
+from naic.data.readers import read_text
 from naic.data.records import Entry, Problems, short_names
 from naic.errors import DataError
 from naic.files import printable, walk, what_is
-from naic.images import IMAGE_SUFFIXES, UNSUPPORTED_SUFFIXES
-from naic.images.formats import without_suffix
+from naic.images.formats import IMAGE_SUFFIXES, UNSUPPORTED_SUFFIXES, without_suffix
 from naic.images.sources import FileImage
 
 _SIDECAR = ".txt"

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from naic.data.readers.files import read_text
+from naic.data.readers import read_text
 from naic.data.records import Entry, Problems, kind, short_names
 from naic.errors import DataError
 from naic.files import parse_json, printable

@@ -3,24 +3,3 @@
 It needs no download, has as many scenes as are asked for, and knows the truth about each of them,
 so every stage of training can be exercised in minutes and what a model says can be checked.
 """
-
-from naic.data.shapes.dataset import SceneImage, records, write
-from naic.data.shapes.drawing import contact_sheet, draw
-from naic.data.shapes.phrasing import captions
-from naic.data.shapes.scenes import Scene, SceneObject, facts, make_scene
-from naic.data.shapes.truth import Verdict, check
-
-__all__ = [
-    "Scene",
-    "SceneImage",
-    "SceneObject",
-    "Verdict",
-    "captions",
-    "check",
-    "contact_sheet",
-    "draw",
-    "facts",
-    "make_scene",
-    "records",
-    "write",
-]

@@ -48,11 +48,8 @@ class _Parser:
 
     def fail(self, wanted: str) -> NoReturn:
         found = f"word {self.at + 1} is '{self.word()}'" if self.word() else "the caption ends"
-        raise DataError(
-            f"'{' '.join(self.words)}'",
-            f"{found} where {wanted} was expected",
-            "Write it like 'a large red circle above a small blue square'.",
-        )
+        hint = "Write it like 'a large red circle above a small blue square'."
+        raise DataError(f"'{' '.join(self.words)}'", f"{found} where {wanted} was expected", hint)
 
     def word(self, ahead: int = 0) -> str:
         """A word still to be read, or nothing after the end."""

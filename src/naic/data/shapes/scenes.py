@@ -91,11 +91,9 @@ def relation(a: SceneObject, b: SceneObject) -> str | None:
 def make_scene(seed: int, index: int) -> Scene:
     """Scene number `index` of the endless series `seed`; it depends on no other scene."""
     if seed < 0 or index < 0:
-        raise ConfigError(
-            f"scene (seed {seed}, index {index})",
-            "seed and index are counted from 0",
-            "Give two whole numbers that are not negative.",
-        )
+        why = "seed and index are counted from 0"
+        hint = "Give two whole numbers that are not negative."
+        raise ConfigError(f"scene (seed {seed}, index {index})", why, hint)
     rng = Random(f"naic shapes scene {seed} {index}")  # noqa: S311 - no secret depends on it
     background = pick(rng, BACKGROUNDS)
     kind = _pick_kind(rng)

@@ -9,8 +9,7 @@ import numpy.typing as npt
 
 from naic.learn.cider.ngrams import BITS, MULTIPLIER
 from naic.learn.cider.references import References
-from naic.metrics.bleu import SMALL, TINY
-from naic.metrics.cider import SIGMA
+from naic.metrics.cider import SIGMA, SMALL, TINY
 from naic.metrics.ngrams import ORDERS
 from naic.text import MAX_IDS
 

@@ -19,12 +19,7 @@ from safetensors.numpy import save
 from naic.data.features import FeatureStore
 from naic.errors import ConfigError, DataError, StoreError, VocabularyError
 from naic.files import write_atomically
-from naic.learn.cider.ngrams import (
-    Frequencies,
-    count_frequencies,
-    count_in_parts,
-    inverse_norms,
-)
+from naic.learn.cider.ngrams import Frequencies, count_frequencies, count_in_parts, inverse_norms
 from naic.metrics.ngrams import ORDERS
 from naic.text import Vocabulary
 

@@ -66,7 +66,7 @@ class Rewards(Protocol):
         adds up in another order than eager code). Words after the period count once the period
         itself is replaced.
         """
-        ...
+        return self.judge(words, alternatives, image_index)[1]
 
     def judge(
         self, words: Tensor, alternatives: Tensor, image_index: Tensor
@@ -104,7 +104,7 @@ def make_rewards(
     return NumbaRewards(references, mix)
 
 
-class TorchRewards:
+class TorchRewards(Rewards):
     """Batched scoring on any device; see `Rewards`.
 
     The first call for a shape makes an index and brings it to the device; do one before capturing
@@ -130,10 +130,6 @@ class TorchRewards:
     def score(self, words: Tensor, image_index: Tensor) -> Tensor:
         """(B,) the rewards of the captions."""
         return self.judge(words, words.new_empty(*words.shape, 0), image_index)[0]
-
-    def counterfactual(self, words: Tensor, alternatives: Tensor, image_index: Tensor) -> Tensor:
-        """(B, N, k) the rewards with one word replaced."""
-        return self.judge(words, alternatives, image_index)[1]
 
     def judge(
         self, words: Tensor, alternatives: Tensor, image_index: Tensor
@@ -166,7 +162,7 @@ class TorchRewards:
         return torch.cat(rewards), torch.cat(outcomes)
 
 
-class NumbaRewards:
+class NumbaRewards(Rewards):
     """Incremental scoring on a CPU; see `Rewards`. Two threads take turns."""
 
     def __init__(self, references: References, mix: Mix) -> None:
@@ -192,10 +188,6 @@ class NumbaRewards:
             self._fit(words.shape[1])
             self._kernels.score_rows(said, images, self._tables, self._scratch, known, rewards)
         return torch.from_numpy(rewards)
-
-    def counterfactual(self, words: Tensor, alternatives: Tensor, image_index: Tensor) -> Tensor:
-        """(B, N, k) the rewards with one word replaced."""
-        return self.judge(words, alternatives, image_index)[1]
 
     def judge(
         self, words: Tensor, alternatives: Tensor, image_index: Tensor

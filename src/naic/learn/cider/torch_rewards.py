@@ -22,8 +22,7 @@ from torch.nn.functional import pad
 from naic.errors import DataError
 from naic.learn.cider.ngrams import BITS
 from naic.learn.cider.references import References
-from naic.metrics.bleu import SMALL, TINY
-from naic.metrics.cider import SIGMA
+from naic.metrics.cider import SIGMA, SMALL, TINY
 from naic.metrics.ngrams import ORDERS
 from naic.text import PERIOD
 

@@ -17,8 +17,8 @@ from torch import Tensor, nn
 
 from naic.backbones.inside import without_backbone
 from naic.backbones.patches import PATCH
-from naic.decode.beam import beam_search
 from naic.decode.decoding import READABLE
+from naic.decode.stepwise import beam_search
 from naic.errors import ConfigError
 from naic.models.config import TransformerConfig
 from naic.models.folder import ModelSettings, check_fit, load_model
@@ -26,8 +26,8 @@ from naic.models.transformer import CAUSAL, PARALLEL, TransformerCaptioner
 from naic.runtime.engines import EagerEngine, Engine, GraphEngine, Whole
 from naic.runtime.load import LoadedWhole
 from naic.runtime.sentences import write
+from naic.tasks.benchmark.other_models import search_again
 from naic.tasks.benchmark.timing import never_end
-from naic.tasks.benchmark.uncached import search_again
 from naic.text.vocabulary import SPECIAL, Vocabulary
 
 SAME = ("width", "heads", "encoder_layers", "decoder_layers", "hidden", "grid")

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from naic.files import write_atomically
-from naic.tasks.benchmark.options import BenchmarkOptions
-from naic.tasks.benchmark.rows import NAIC, RIVALS, TEACHER, Row
+from naic.tasks.benchmark.rows import NAIC, RIVALS, TEACHER, BenchmarkOptions, Row
 from naic.tasks.charts import Bar, Line, bars, lines
 
 if TYPE_CHECKING:
@@ -128,8 +127,9 @@ def _latency(part: str, rows: Sequence[Row]) -> str | None:
     same = [row for row in rows if row.group == first.group and row.model not in RIVALS.values()]
     others = [row for row in rows if row.model in RIVALS.values() and row.batch == first.batch]
     found = [
-        Bar(_label(row), row.median_ms, row.median_ms, row.p99_ms)
-        for row in [*same, *others]
+        Bar(f"{row.name}{how}", row.median_ms, row.median_ms, row.p99_ms)
+        for own, how in ((same, ""), (others, ", eager"))
+        for row in own
         if row.median_ms is not None
     ]
     what = "one image" if first.batch == 1 else f"{first.batch} images"
@@ -158,7 +158,3 @@ def _ratios(part: str, rows: Sequence[Row]) -> str | None:
         return None
     title = f"{_TITLES[part]}: the teacher's time over NAIC's, {first.runtime}, {first.precision}"
     return lines(title, "images at once, as a power of two", "times", curves)
-
-
-def _label(row: Row) -> str:
-    return f"{row.name}, eager" if row.model in RIVALS.values() else row.name

@@ -7,9 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from naic import __version__
-from naic.errors import NaicError
-from naic.progress import SILENT, Callbacks, Progress
-from naic.tasks.benchmark.options import BenchmarkOptions
+from naic.errors import SILENT, Callbacks, NaicError, Progress
 from naic.tasks.benchmark.report import Report, describe, notes, save
 from naic.tasks.benchmark.rows import (
     BEAM,
@@ -18,6 +16,7 @@ from naic.tasks.benchmark.rows import (
     RIVALS,
     TEACHER,
     WRITTEN,
+    BenchmarkOptions,
     Row,
     plan,
     with_ratios,
@@ -31,8 +30,6 @@ if TYPE_CHECKING:  # torch takes a second to import: not before there is work fo
     from naic.tasks.benchmark.other_models import Rivals
     from naic.tasks.benchmark.timing import Run, Timed
 
-__all__ = ["BenchmarkOptions", "Report", "Row", "benchmark", "dry_run"]
-
 _NAMES = {name: rival for rival, name in RIVALS.items()}
 
 
@@ -42,11 +39,12 @@ def dry_run(options: BenchmarkOptions) -> list[Row]:
     Raises:
         ConfigError: an option is out of range, or there is no such device.
     """
-    from naic.backbones.load import choose_device
+    from naic.device import choose_device
 
     options.check()
     device = choose_device(options.device)
-    return plan(options, device.type, rivals=_transformers_is_here())
+    rivals = importlib.util.find_spec("transformers") is not None
+    return plan(options, device.type, rivals=rivals)
 
 
 def benchmark(options: BenchmarkOptions, callbacks: Callbacks = SILENT) -> Report:
@@ -63,7 +61,7 @@ def benchmark(options: BenchmarkOptions, callbacks: Callbacks = SILENT) -> Repor
         CheckpointError: a model cannot be used.
         WriteError: the file cannot be written.
     """
-    from naic.backbones.load import choose_device, keep_freed_memory
+    from naic.device import choose_device, keep_freed_memory
     from naic.tasks.benchmark.other_models import Rivals
     from naic.tasks.benchmark.timing import machine
 
@@ -174,7 +172,3 @@ def _give_back_memory(device: "torch.device") -> None:
     gc.collect()
     if device.type == "cuda":
         torch.cuda.empty_cache()
-
-
-def _transformers_is_here() -> bool:
-    return importlib.util.find_spec("transformers") is not None

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
+from naic.device import device_name
 from naic.text.vocabulary import PERIOD
 
 if TYPE_CHECKING:
@@ -111,17 +112,14 @@ def _wait(device: torch.device) -> None:
         torch.cuda.synchronize(device)
 
 
-def device_name(device: torch.device) -> str:
-    """The card's name, or "cpu"."""
-    return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
-
-
 def machine(device: torch.device) -> dict[str, Any]:
     """What it was measured on, as far as it can be found out."""
+    # The cores that this process may use: a container may have fewer than its machine.
+    cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
     found: dict[str, Any] = {
         "system": platform.platform(terse=True),
         "processor": _processor(),
-        "cores": _cores(),
+        "cores": cores,
         "threads": torch.get_num_threads(),
         "load": round(os.getloadavg()[0], 2),
         "device": device_name(device),
@@ -133,11 +131,6 @@ def machine(device: torch.device) -> dict[str, Any]:
         found |= {"gpu_memory_gib": round(memory / 2**30, 1), "driver": _driver()}
         found |= {"cuda": torch.version.cuda}
     return found
-
-
-def _cores() -> int:
-    """Those that this process may use: a container may have fewer than its machine."""
-    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
 
 
 def _processor() -> str:

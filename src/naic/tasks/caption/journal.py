@@ -72,7 +72,8 @@ class Journal:
         """Take up the journal of the run that was asked for in this way, or begin it."""
         with writing(self.part), self.part.open("rb") as reader:
             header = reader.readline()
-        if not header.endswith(b"\n") and _begins_alike(header):
+        alike = header.startswith(_MAGIC) or _MAGIC.startswith(header)
+        if not header.endswith(b"\n") and alike:
             self.fresh = True  # new, or killed at its very first line
             self.start = begin()
             self._begin({"plan": request, "start": asdict(self.start)})
@@ -283,7 +284,3 @@ def _read_line(data: bytes, number: int) -> tuple[str, Problem | None] | None:
         return None
     whole = position == number and isinstance(path, str) and data.endswith(b"\n")
     return (path, problem) if whole else None
-
-
-def _begins_alike(header: bytes) -> bool:
-    return header.startswith(_MAGIC) or _MAGIC.startswith(header)

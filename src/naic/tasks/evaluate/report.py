@@ -116,7 +116,7 @@ def _report(evaluation: "Evaluation", options: EvaluateOptions, option: str, pat
         text = json.dumps(as_json(evaluation, options), indent=2, ensure_ascii=False)
         return f"{text}\n".encode()
     if option == "--csv":
-        return _csv(_score_rows(evaluation))
+        return as_csv_file(_score_rows(evaluation))
     return _per_image(evaluation, as_csv=path.suffix.lower() == ".csv")
 
 
@@ -183,12 +183,13 @@ def _per_image(evaluation: "Evaluation", *, as_csv: bool) -> bytes:
     ids = [image.id for image in evaluation.images]
     rows = zip(ids, evaluation.system.captions, *columns, strict=True)
     if as_csv:
-        return _csv([header, *rows])
+        return as_csv_file([header, *rows])
     lines = (json.dumps(dict(zip(header, row, strict=True))) + "\n" for row in rows)
     return "".join(lines).encode()
 
 
-def _csv(rows: Iterable[Sequence[object]]) -> bytes:
+def as_csv_file(rows: Iterable[Sequence[object]]) -> bytes:
+    """Rows as a CSV file."""
     file = io.StringIO(newline="")
     # All text in quotes: left to itself, Python 3.11 forgets them around a carriage return.
     writer = csv.writer(file, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)

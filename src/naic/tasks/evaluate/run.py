@@ -6,20 +6,23 @@ from pathlib import Path
 
 from naic.data.readers.captions import Captions, ImageCaptions, read_captions
 from naic.data.records import CaptionReader, Problems
-from naic.errors import ConfigError, MissingExtraError, NaicError, Problem
+from naic.errors import SILENT, Callbacks, ConfigError, MissingExtraError, NaicError, Problem
 from naic.files import printable
-from naic.metrics.bleu import bleu
-from naic.metrics.cider import DocumentFrequencies, cider
-from naic.metrics.habits import Habits, habits
-from naic.metrics.rouge import rouge_l
-from naic.metrics.score import FEWEST_IMAGES, Score, differences, interval, resample
-from naic.progress import SILENT, Callbacks
+from naic.metrics.cider import DocumentFrequencies, bleu, cider, rouge_l
+from naic.metrics.score import (
+    FEWEST_IMAGES,
+    Difference,
+    Habits,
+    Score,
+    differences,
+    habits,
+    interval,
+    resample,
+)
 from naic.tasks.evaluate.options import JAVA, NAMES, EvaluateOptions, Metric
 from naic.tasks.evaluate.report import Corpus, digest, sign
 from naic.tasks.evaluate.results_file import ResultsFile, pair, read_results
 from naic.text import tokenise
-
-__all__ = ["Comparison", "EvaluateOptions", "Evaluation", "System", "evaluate"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,23 +42,6 @@ class System:
     captions: list[str]
     scores: dict[str, Score]
     habits: Habits
-
-
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """How much more of a metric the system has than the other one.
-
-    Attributes:
-        value: the difference of the two scores.
-        low: lower end of its 95 % interval; None where there are too few images for one.
-        high: upper end; None likewise.
-        p: two-sided, of the paired bootstrap; None likewise.
-    """
-
-    value: float
-    low: float | None = None
-    high: float | None = None
-    p: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +71,7 @@ class Evaluation:
     signature: dict[str, str | int]
     source: dict[str, str | list[str] | None]
     against: System | None = None
-    differences: dict[str, Comparison] = field(default_factory=dict)
+    differences: dict[str, Difference] = field(default_factory=dict)
     missing: dict[str, str] = field(default_factory=dict)
     failed: dict[str, str] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
@@ -248,16 +234,17 @@ def _intervals(system: System, options: EvaluateOptions) -> dict[str, tuple[floa
     return {score.name: interval(values[:, i]) for i, score in enumerate(scores)}
 
 
-def _differences(system: System, other: System, options: EvaluateOptions) -> dict[str, Comparison]:
+def _differences(system: System, other: System, options: EvaluateOptions) -> dict[str, Difference]:
     """Of the metrics that both have: one may have failed for one of them."""
     both = [name for name in system.scores if name in other.scores]
     if not both:
         return {}
     ours, theirs = ([scores[name] for name in both] for scores in (system.scores, other.scores))
     if len(system.captions) < FEWEST_IMAGES:
-        return {a.name: Comparison(a.value - b.value) for a, b in zip(ours, theirs, strict=True)}
+        pairs = zip(ours, theirs, strict=True)
+        return {a.name: Difference(a.value - b.value) for a, b in pairs}
     found = differences(ours, theirs, times=options.bootstrap, seed=options.seed)
-    return {one.name: Comparison(one.value, one.low, one.high, float(one.p)) for one in found}
+    return dict(zip(both, found, strict=True))
 
 
 def _human(references: list[list[str]]) -> Habits:

@@ -1,17 +1,76 @@
-"""What `naic finetune` is about to learn: which images, which are held out, which words."""
+"""The options of `naic finetune`, and what it is about to learn: images, held-out ones, words."""
 
 import hashlib
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from pathlib import Path
+from typing import Annotated, NamedTuple
+
+from tyro.conf import Positional, arg
 
 from naic.data.readers import Reading, read
 from naic.data.readers.captions import detect
 from naic.data.records import Problems, ReaderName, Record
 from naic.errors import ConfigError, DataError, Problem, VocabularyError
-from naic.tasks.finetune.options import FinetuneOptions
 from naic.text import MAX_IDS, Vocabulary, tokenise
+
+
+@dataclass(frozen=True, slots=True)
+class FinetuneOptions:
+    """Whose captions, which model, and how long; the command line fills it in.
+
+    Attributes:
+        captions: A table (CSV, TSV or JSONL) with the columns image, caption and perhaps split, or
+            as `naic caption` writes it; or any other dataset that `naic prepare` reads.
+        out: The folder for the tuned model (DIR/best) and its scores; the same command goes on
+            with a run that was cut off.
+        images: Folders or .tar files with the images, when they do not lie beside CAPTIONS.
+        model: The folder of the model to begin with; by default the model inside naic.
+        reader: How CAPTIONS is to be read; left out, it is told from the file.
+        epochs: How often each image is learnt from, by cross-entropy and then as often by CMAL;
+            left out, a number that suits how many images there are.
+        learning_rate: The highest one, of cross-entropy; CMAL takes twice as much.
+        batch: Images in a step.
+        new_words: A word that MODEL does not know is learnt if it comes this often in the captions
+            to learn from; 0 learns none.
+        seed: Which images are held out, if CAPTIONS has no split, and the order of the others.
+        device: auto, cpu or cuda.
+        skip_bad: Leave bad rows of CAPTIONS out and count them, instead of stopping at the first.
+        keep_work: Keep DIR/work (features, both stages, checkpoints) when all is done.
+        dry_run: Say what would be done and write nothing.
+    """
+
+    captions: Annotated[Positional[str], arg(metavar="CAPTIONS")]
+    out: Annotated[Path, arg(metavar="DIR")]
+    images: Annotated[tuple[Path, ...], arg(metavar="PATH ...")] = ()
+    model: Annotated[Path | None, arg(metavar="DIR")] = None
+    reader: ReaderName | None = None
+    epochs: Annotated[int | None, arg(metavar="INT")] = None
+    learning_rate: float = 5e-5
+    batch: int = 10
+    new_words: int = 3
+    seed: int = 1
+    device: str = "auto"
+    skip_bad: bool = False
+    keep_work: bool = False
+    dry_run: bool = False
+
+    def check(self) -> None:
+        """Refuse what cannot be, before anything is read."""
+        if self.epochs is not None and self.epochs < 1:
+            raise ConfigError("--epochs", f"{self.epochs} is below 1", "Leave it out, or try 10.")
+        if not 0 < self.learning_rate <= 0.1:
+            why = f"{self.learning_rate} is not above 0 and up to 0.1"
+            raise ConfigError("--learning-rate", why, "Leave it out, or try 3e-5.")
+        for option, value, least in (
+            ("--batch", self.batch, 1),
+            ("--new-words", self.new_words, 0),
+            ("--seed", self.seed, 0),
+        ):
+            if value < least:
+                raise ConfigError(option, f"{value} is below {least}", "Leave it out.")
+
 
 TRAIN, HELD_OUT = "train", "val"
 _LEARNT_FROM = ("", "train", "training", "restval")  # names that tables give to splits
@@ -66,7 +125,7 @@ class FinetunePlan:
         return state.hexdigest()
 
 
-class Captions(NamedTuple):
+class OwnCaptions(NamedTuple):
     """What was read: how, the whole source, and what could not be used of it."""
 
     reader: ReaderName
@@ -74,7 +133,7 @@ class Captions(NamedTuple):
     problems: list[Problem]
 
 
-def read_own_captions(options: FinetuneOptions) -> Captions:
+def read_own_captions(options: FinetuneOptions) -> OwnCaptions:
     """Read the captions to learn from; no model is needed for that.
 
     Raises:
@@ -90,10 +149,10 @@ def read_own_captions(options: FinetuneOptions) -> Captions:
         reader, options.captions, images=options.images, problems=problems, seed=options.seed
     )
     share_out(whole.records, options)  # too few images, or none to learn from, is told at once
-    return Captions(reader, whole, problems.items)
+    return OwnCaptions(reader, whole, problems.items)
 
 
-def make_plan(options: FinetuneOptions, given: Captions, known: Vocabulary) -> FinetunePlan:
+def make_plan(options: FinetuneOptions, given: OwnCaptions, known: Vocabulary) -> FinetunePlan:
     """Choose the images to hold out, and count words."""
     whole = given.whole
     records, own_split = share_out(whole.records, options)
@@ -139,7 +198,8 @@ def share_out(records: Sequence[Record], options: FinetuneOptions) -> tuple[list
     chosen = {record.id for record in usable if record.split in _HELD_OUT}
     own_split = bool(chosen)
     if not own_split:
-        in_order = sorted(usable, key=lambda record: _rank(record.id, options.seed))
+        ranks = {r.id: hashlib.sha256(f"{options.seed}/{r.id}".encode()).digest() for r in usable}
+        in_order = sorted(usable, key=lambda record: ranks[record.id])
         chosen = {record.id for record in in_order[: how_many_held_out(len(usable))]}
     if len(chosen) == len(usable):
         why = "all of its images are held out for validation"
@@ -169,7 +229,3 @@ def strange_words(
         why = f"{len(learnt):,} words are new, and there is room for {MAX_IDS - len(known):,}"
         raise VocabularyError("--new-words", why, f"Raise it above {often}.")
     return tuple(learnt), tuple(word for _, word in strange if word not in {*learnt})
-
-
-def _rank(id_: str, seed: int) -> bytes:
-    return hashlib.sha256(f"{seed}/{id_}".encode()).digest()

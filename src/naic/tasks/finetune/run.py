@@ -19,28 +19,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from naic.config import structure
-from naic.errors import ConfigError, MissingExtraError, Problem, StoreError
+from naic.errors import SILENT, Callbacks, ConfigError, MissingExtraError, Problem, StoreError
 from naic.files import sweep, write_atomically, writing
-from naic.progress import SILENT, Callbacks
 from naic.resume import claim, keep_request
-from naic.tasks.finetune.options import FinetuneOptions
-from naic.tasks.finetune.plan import TRAIN, FinetunePlan, make_plan, read_own_captions
-from naic.tasks.finetune.steps import (
-    BEST,
-    LAST,
-    WORK,
-    make_features,
-    make_stages,
-    validate_held_out,
-    write_best,
-    write_last,
-    write_start,
+from naic.tasks.finetune import steps
+from naic.tasks.finetune.plan import (
+    TRAIN,
+    FinetuneOptions,
+    FinetunePlan,
+    make_plan,
+    read_own_captions,
 )
 from naic.tasks.prepare import free_bytes
 
 if TYPE_CHECKING:  # torch takes a second to import: not before there is work for it
     from naic.models.folder import LoadedModel
-    from naic.train.validate import Validation
 
 REQUEST, REPORT = "finetune.json", "report.json"
 _NEEDED = ("accelerate", "numba", "tensorboard")
@@ -116,16 +109,16 @@ def finetune(
             text = json.dumps(asdict(finished), indent=1)
             write_atomically(options.out / REPORT, f"{text}\n".encode())
         if not options.keep_work:
-            shutil.rmtree(options.out / WORK, ignore_errors=True)
+            shutil.rmtree(options.out / steps.WORK, ignore_errors=True)
         return _read_report(options.out / REPORT)
 
 
 def dry_run(options: FinetuneOptions) -> FinetuneDryRun:
     """The same questions as `finetune` asks, and their answers; nothing is written."""
     folder, loaded, plan = _find(options)
-    steps = 2 * max(1, round(plan.epochs * plan.learnt_from / plan.batch))
+    count = 2 * max(1, round(plan.epochs * plan.learnt_from / plan.batch))
     needed, free = _bytes_needed(loaded), free_bytes(options.out)
-    return FinetuneDryRun(plan, folder, steps, needed / 1e9, free / 1e9)
+    return FinetuneDryRun(plan, folder, count, needed / 1e9, free / 1e9)
 
 
 def _find(options: FinetuneOptions) -> "tuple[Path, LoadedModel, FinetunePlan]":
@@ -135,7 +128,7 @@ def _find(options: FinetuneOptions) -> "tuple[Path, LoadedModel, FinetunePlan]":
         if importlib.util.find_spec(package) is None:
             why = f"training needs the package {package}, which is not installed"
             raise MissingExtraError("naic finetune", why, "Run: pip install 'naic[train]'")
-    from naic.backbones.load import choose_device
+    from naic.device import choose_device
     from naic.models.folder import load_model
     from naic.runtime.captioner import shipped_model
 
@@ -159,31 +152,31 @@ def _tune(
     from naic.models.folder import load_model
     from naic.train.loop import train
 
-    work = options.out / WORK
+    work = options.out / steps.WORK
     with writing(work):
         work.mkdir(exist_ok=True)
         sweep(work)
         sweep(options.out)
     if not (work / "start").exists():
-        write_start(work / "start", loaded, plan.new_words)
-    store, problems = make_features(options, loaded, plan, callbacks)
+        steps.write_start(work / "start", loaded, plan.new_words)
+    store, problems = steps.make_features(options, loaded, plan, callbacks)
     callbacks.say("before: what the model says of the images that are held out")
-    before = validate_held_out(loaded, store, options.device)
-    xe, cmal = make_stages(options, plan, work)
+    before = steps.validate_held_out(loaded, store, options.device)
+    xe, cmal = steps.make_stages(options, plan, work)
     for stage in (xe, cmal):
         callbacks.say(
             f"{stage.out.name}: {stage.run.epochs:g} epochs of {plan.learnt_from:,} images"
         )
         train(stage, resume=True, command=command)
-        if stage is xe and not (work / LAST).exists():
-            write_last(xe.out, work / LAST)
+        if stage is xe and not (work / steps.LAST).exists():
+            steps.write_last(xe.out, work / steps.LAST)
         shutil.rmtree(stage.out / "checkpoints", ignore_errors=True)  # nobody goes on from them
-    if not (options.out / BEST).exists():
-        write_best(options.out / BEST, loaded, work)
-    after = validate_held_out(load_model(options.out / BEST), store, options.device)
+    if not (options.out / steps.BEST).exists():
+        steps.write_best(options.out / steps.BEST, loaded, work)
+    after = steps.validate_held_out(load_model(options.out / steps.BEST), store, options.device)
     return Finetuned(
-        before=_score(before),
-        after=_score(after),
+        before=HeldOutScore(before.cider, before.bad_endings),
+        after=HeldOutScore(after.cider, after.bad_endings),
         learnt_from=sum(record.split == TRAIN for record in store.records),
         held_out=len(after.captions),
         epochs=plan.epochs,
@@ -195,10 +188,6 @@ def _tune(
             BeforeAfter(id_, before.captions[id_], text) for id_, text in after.captions.items()
         ),
     )
-
-
-def _score(found: "Validation") -> HeldOutScore:
-    return HeldOutScore(found.cider, found.bad_endings)
 
 
 def _request(options: FinetuneOptions, folder: Path, plan: FinetunePlan) -> dict[str, Any]:

@@ -7,11 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from naic.data.features import FeatureStore
-from naic.errors import BackboneError, DataError, Problem
+from naic.errors import BackboneError, Callbacks, DataError, Problem
 from naic.files import whole_folder
-from naic.progress import Callbacks
-from naic.tasks.finetune.options import FinetuneOptions
-from naic.tasks.finetune.plan import HELD_OUT, TRAIN, FinetunePlan
+from naic.tasks.finetune.plan import HELD_OUT, TRAIN, FinetuneOptions, FinetunePlan
 from naic.tasks.options import PrepareOptions
 from naic.tasks.prepare import prepare
 
@@ -178,8 +176,8 @@ def validate_held_out(loaded: "LoadedModel", store: FeatureStore, device: str) -
 
     Features stand for what the model's backbone would see; loose ends are left, so that they count.
     """
-    from naic.backbones.load import choose_device
     from naic.decode.decoding import READABLE
+    from naic.device import choose_device
     from naic.train.validate import Validator
 
     settings = loaded.settings

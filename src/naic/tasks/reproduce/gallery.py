@@ -15,7 +15,8 @@ from io import BytesIO
 from pathlib import Path
 
 from naic.data.features import StoredRecord
-from naic.data.shapes import draw, make_scene
+from naic.data.shapes.dataset import draw
+from naic.data.shapes.scenes import make_scene
 from naic.files import remove_temporaries, write_atomically
 from naic.images.formats import plain_id
 from naic.tasks.reproduce.tables import TableRow
@@ -23,7 +24,7 @@ from naic.tasks.reproduce.tables import TableRow
 KEPT = "captions.json"
 SERVER_FILE = "captions_test2014_%s_results.json"
 HUMAN = "human"
-_HUMAN_BEFORE = "people"  # what it was called in captions.json before
+_BEFORE = {"people": HUMAN}  # what it was called in captions.json before
 _SCENE = re.compile(r"shapes-(\d+)-(\d+)")  # the name that a drawn image has in a store
 HTML = """<!doctype html>
 <meta charset="utf-8">
@@ -68,7 +69,10 @@ def gather(
         count: how many examples.
         out: the folder of the page.
     """
-    said = {name: _read(path) for name, path in results.items()}
+    said = {
+        name: {str(row["image_id"]): row["caption"] for row in json.loads(path.read_bytes())}
+        for name, path in results.items()
+    }
     examples = []
     for i in range(min(count, len(records))):
         record = records[i * len(records) // count]
@@ -77,11 +81,6 @@ def gather(
         captions |= {name: own.get(record.id, own.get(plain, "")) for name, own in said.items()}
         examples.append(Example(record.id, _image(record, out), captions))
     return examples
-
-
-def _read(results: Path) -> dict[str, str]:
-    """Captions by the ids of their images."""
-    return {str(row["image_id"]): row["caption"] for row in json.loads(results.read_bytes())}
 
 
 def write_pages(out: Path, examples: Sequence[Example], split: str) -> None:
@@ -99,11 +98,9 @@ def write_pages(out: Path, examples: Sequence[Example], split: str) -> None:
 def read_examples(out: Path) -> list[Example]:
     """What `write_pages` kept."""
     rows = json.loads((out / KEPT).read_bytes())
-    return [Example(row["id"], row["image"], _renamed(row["captions"])) for row in rows]
-
-
-def _renamed(captions: dict[str, str]) -> dict[str, str]:
-    return {HUMAN if who == _HUMAN_BEFORE else who: text for who, text in captions.items()}
+    for row in rows:
+        row["captions"] = {_BEFORE.get(who, who): text for who, text in row["captions"].items()}
+    return [Example(**row) for row in rows]
 
 
 def mark(caption: str, before: str, after: str) -> str:

@@ -16,6 +16,8 @@ from naic.metrics.score import FEWEST_IMAGES, interval, resample
 from naic.tasks.evaluate.options import NAMES, EvaluateOptions, Metric, check_log, names_test
 from naic.tasks.evaluate.report import log_test_evaluation, signature_line
 from naic.tasks.evaluate.run import Evaluation, evaluate
+from naic.tasks.reproduce.preset import PresetSettings
+from naic.tasks.reproduce.run_file import ReproduceOptions
 
 RESAMPLES = 1000
 WITHOUT_SPICE: tuple[Metric, ...] = ("Bleu", "METEOR", "ROUGE_L", "CIDEr")
@@ -71,21 +73,16 @@ class Judge:
     def __init__(
         self,
         references: HumanReferences,
+        preset: PresetSettings,
+        options: ReproduceOptions,
         say: Callable[[str], None],
-        *,
-        fast: bool,
-        spice: bool,
-        log: Path | None,
     ) -> None:
-        """`log` is where test evaluations are noted; None is the usual file."""
         self._references = references
         self._say = say
         self._said: set[str] = set()
-        self._fast = fast
-        self._spice = spice
-        self._log = log
+        self._fast, self._spice, self._log = options.fast, preset.spice, options.log
         if references.is_logged:
-            check_log(log)
+            check_log(options.log)
 
     @property
     def manner(self) -> dict[str, bool]:

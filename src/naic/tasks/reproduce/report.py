@@ -7,15 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from naic.errors import ConfigError
+from naic.errors import Callbacks, ConfigError
 from naic.files import remove_temporaries, write_atomically
-from naic.progress import Callbacks
 from naic.tasks.charts import Bar, Dot, Line, bars, lines, scatter
 from naic.tasks.options import WORDS
 from naic.tasks.reproduce import gallery, tables
 from naic.tasks.reproduce.gallery import write_server_files
-from naic.tasks.reproduce.options import TABLES, ReproduceOptions
 from naic.tasks.reproduce.plan import PlannedRow
+from naic.tasks.reproduce.run_file import TABLES, ReproduceOptions
 from naic.tasks.reproduce.scoring import ReturnedScorer, Scorer, measure_latency, places
 from naic.tasks.reproduce.stage_runner import StageRunner
 
@@ -130,7 +129,7 @@ class TableMaker:
             kept["models"] = key
             self._runner.run_file.content["latency"] = kept
             self._runner.run_file.save()
-        return dict(kept["milliseconds"]), kept["words"]
+        return dict(kept["milliseconds"]), kept.get("words")
 
     def _is_done(self, row: PlannedRow) -> bool:
         return self._scorer.is_there(row.stage, 0, row.beam)
@@ -203,15 +202,8 @@ def ladder_figure(rows: Sequence[tables.TableRow]) -> str:
     """CIDEr of each system with its interval over the images."""
     found = []
     for row in rows:
-        low, high = row["intervals"].get("CIDEr") or (None, None)
-        found.append(
-            Bar(
-                row["system"],
-                100 * row["CIDEr"],
-                None if low is None else 100 * low,
-                None if high is None else 100 * high,
-            )
-        )
+        ends = row["intervals"].get("CIDEr") or ()
+        found.append(Bar(row["system"], 100 * row["CIDEr"], *(100 * end for end in ends)))
     return bars("CIDEr of each system, with 95 % intervals over the images", "CIDEr", found)
 
 
@@ -237,7 +229,7 @@ def curves_figure(title: str, runs: dict[str, Path]) -> str | None:
 
 def validations(run: Path) -> list[tuple[float, float]]:
     """Epochs and CIDEr (times 100) of a run's validations."""
-    from naic.train.runlog import read_metrics
+    from naic.train.logs import read_metrics
 
     return [
         (float(line["epoch"]), 100 * float(line["cider"]))

@@ -1,26 +1,18 @@
 """The ladder from one call: stages, then tables, then figures and the page of captions."""
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from naic.data.features import FeatureStore
-from naic.errors import ConfigError
-from naic.progress import Callbacks
+from naic.errors import Callbacks, ConfigError
 from naic.resume import claim, locked
 from naic.tasks.evaluate.options import check_log, names_test
-from naic.tasks.reproduce.options import ReproduceOptions
 from naic.tasks.reproduce.parallel_stages import make_together
 from naic.tasks.reproduce.plan import StagePlan
-from naic.tasks.reproduce.preset import Preset, read_preset
+from naic.tasks.reproduce.preset import TRAINED, Preset, read_preset, read_train
 from naic.tasks.reproduce.report import Reproduced, TableMaker, read_reproduced
-from naic.tasks.reproduce.run_file import RunFile, request
+from naic.tasks.reproduce.run_file import ReproduceOptions, RunFile, request
 from naic.tasks.reproduce.scoring import ReturnedScorer, Scorer, report_rows
-from naic.tasks.reproduce.settings import (
-    check_machine,
-    check_report,
-    check_schedule,
-    read_train,
-)
 from naic.tasks.reproduce.stage_runner import StageRunner
 
 
@@ -136,6 +128,43 @@ def make_plan(preset: Preset, options: ReproduceOptions) -> StagePlan:
     if "unlabelled-features" in plan.stages(options.chosen):
         check_schedule(preset)
     return plan
+
+
+def check_report(preset: Preset) -> None:
+    """The tables are about images that no stage has learnt from, or was chosen by."""
+    split = preset.settings.report
+    for config in TRAINED:
+        data = read_train(preset, config).data
+        if split in (*data.train, *data.validation):
+            why = f"{preset.path(config)} learns from this split or chooses by it"
+            hint = "Name one that is neither in data.train nor in data.validation."
+            raise ConfigError(f"report = {split!r}", why, hint)
+
+
+def check_machine(preset: Preset, *, device: str, graph: bool) -> None:
+    """What this machine cannot do, said before anything is written."""
+    from naic.device import choose_device
+    from naic.train.engine import check_engine
+
+    chosen = choose_device(device)
+    for config in TRAINED:
+        engine = read_train(preset, config).engine
+        wanted = replace(engine, graph=graph or engine.graph)
+        if wanted.graph and chosen.type != "cuda":
+            asked = "--graph" if graph else str(preset.path(config))
+            why = f"steps as CUDA graphs need a CUDA device, and this run is on {chosen.type}"
+            hint = "Leave it out." if graph else "Use a GPU, or a preset without engine.graph."
+            raise ConfigError(asked, why, hint)
+        check_engine(wanted, chosen.type, 1)
+
+
+def check_schedule(preset: Preset) -> None:
+    """With unlabelled images too, as many steps as without them must be possible."""
+    kind = read_train(preset, "student_kd").schedule.kind
+    if preset.settings.same_steps and kind not in ("constant", "cosine"):
+        why = f"the schedule {kind!r} counts whole epochs, and these would get shorter"
+        hint = "Set same_steps = false in preset.toml, or choose constant or cosine."
+        raise ConfigError(str(preset.path("student_kd")), why, hint)
 
 
 def _stages(plan: StagePlan, options: ReproduceOptions) -> list[tuple[str, int]]:

@@ -20,8 +20,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from naic.data.batches import count_regions, read_features
-from naic.data.features import FeatureStore, StoredRecord
+from naic.data.batches import count_regions
+from naic.data.features import FeatureStore, StoredRecord, read_features
 from naic.data.readers.captions import read_captions
 from naic.data.records import Problems
 from naic.errors import ConfigError
@@ -36,8 +36,7 @@ from naic.tasks.reproduce.judging import (
     can_add,
     read_kept,
 )
-from naic.tasks.reproduce.options import ReproduceOptions
-from naic.tasks.reproduce.run_file import digest
+from naic.tasks.reproduce.run_file import ReproduceOptions, digest
 from naic.tasks.reproduce.stage_runner import StageRunner
 
 if TYPE_CHECKING:  # torch takes a second to import: not before there is work for it
@@ -64,7 +63,7 @@ class Scorer:
         records = [self.store.records[row] for row in self.rows]
         drawn = self.store.index.get("reader") == "shapes"
         self.references = HumanReferences(str(self.store.folder), "store", split, records, drawn)
-        self._judge = make_judge(self.references, runner, options, say)
+        self._judge = Judge(self.references, runner.preset.settings, options, say)
 
     def is_there(self, stage: str, number: int, beam: int) -> bool:
         """Whether the model of a row is finished, whatever it is asked for."""
@@ -92,8 +91,8 @@ class Scorer:
 
     def _caption(self, folder: Path, beam: int, target: Path) -> float | None:
         """Write a results file; gives the share of captions that are true, where that is known."""
-        from naic.backbones.load import choose_device
         from naic.decode.decoding import Decoding
+        from naic.device import choose_device
         from naic.models.folder import load_model
         from naic.train.validate import Validator
 
@@ -111,8 +110,7 @@ class ReturnedScorer:
     def __init__(
         self, runner: StageRunner, options: ReproduceOptions, say: Callable[[str], None]
     ) -> None:
-        if options.references is None:
-            raise ConfigError("--references", "is not given", "Name the dataset.")
+        assert options.references is not None  # else the captions were made here
         self._runner = runner
         self._out = options.out
         split = runner.preset.settings.report
@@ -127,7 +125,7 @@ class ReturnedScorer:
             source, read.reader, split, records, read.reader == "shapes"
         )
         self._data = digest_references(read.images)
-        self._judge = make_judge(self.references, runner, options, say)
+        self._judge = Judge(self.references, runner.preset.settings, options, say)
 
     def is_there(self, stage: str, number: int, beam: int) -> bool:
         """Whether the captions of a row came back."""
@@ -149,17 +147,6 @@ class ReturnedScorer:
         # Whether captions of drawn scenes are true was seen where the scenes are.
         facts = None if found is None else found["values"]["facts"]
         return judge_and_keep(self._judge, captions, kept, key, facts)
-
-
-def make_judge(
-    references: HumanReferences,
-    runner: StageRunner,
-    options: ReproduceOptions,
-    say: Callable[[str], None],
-) -> Judge:
-    """One that scores as the preset and the options say."""
-    spice = runner.preset.settings.spice
-    return Judge(references, say, fast=options.fast, spice=spice, log=options.log)
 
 
 def places(runner: StageRunner, out: Path, stage: str, number: int, beam: int) -> tuple[Path, Path]:
@@ -208,10 +195,10 @@ def measure_latency(
     """
     import torch
 
-    from naic.backbones.load import choose_device
     from naic.decode.decoding import Decoding
+    from naic.device import choose_device, device_name
     from naic.models.folder import load_model
-    from naic.tasks.benchmark.timing import device_name, milliseconds
+    from naic.tasks.benchmark.timing import milliseconds
 
     chosen = choose_device(device)
     loaded = {name: load_model(folder, device=chosen) for name, (folder, _) in models.items()}

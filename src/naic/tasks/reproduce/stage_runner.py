@@ -10,21 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 from naic.config import structure
 from naic.data.features import FeatureStore
-from naic.data.joined import JoinedStore
-from naic.data.pseudo import PseudoStore
-from naic.data.pseudowriter import PseudoWriter
-from naic.data.unseen import check_unseen
-from naic.errors import ConfigError, StoreError
-from naic.progress import Callbacks
+from naic.data.joined import JoinedStore, check_unseen
+from naic.data.pseudo import PseudoStore, PseudoWriter
+from naic.errors import Callbacks, ConfigError, StoreError
 from naic.resume import claim
 from naic.tasks.distil import distil
 from naic.tasks.options import DistilOptions, PrepareOptions
 from naic.tasks.prepare import prepare
-from naic.tasks.reproduce.options import ReproduceOptions
 from naic.tasks.reproduce.plan import Distil, Prepare, Share, StagePlan, Train
-from naic.tasks.reproduce.preset import Preset
-from naic.tasks.reproduce.run_file import RunFile, digest
-from naic.tasks.reproduce.settings import is_finished, read_train, train_settings
+from naic.tasks.reproduce.preset import Preset, is_finished, read_train, train_settings
+from naic.tasks.reproduce.run_file import ReproduceOptions, RunFile, digest
 
 if TYPE_CHECKING:
     from naic.train.settings import Settings
@@ -229,7 +224,7 @@ class StageRunner:
 
     def _check_unseen(self) -> None:
         """Unlabelled means unseen: by teacher and df, and by the backbone of both stores."""
-        from naic.train.inputs import is_tuned
+        from naic.backbones.load import is_tuned
 
         stores = [FeatureStore(self.folder(name)) for name in STORES]
         labelled, unlabelled = ({record.id for record in store.records} for store in stores)
@@ -239,7 +234,7 @@ class StageRunner:
             )
             hint = "Prepare each from other images: --splits, or another --seed of shapes."
             raise StoreError(str(self.folder("unlabelled-features")), why, hint)
-        check_unseen(stores[1], stores[:1], tuned=is_tuned(stores[1]))
+        check_unseen(stores[1], stores[:1], tuned=is_tuned(stores[1].index))
 
     def _share(self, stage: str, whole: str, share: float) -> None:
         """The first part of a store, in the order of its images; nothing is captioned again."""

@@ -1,7 +1,5 @@
 """Rows of figures as JSON, as markdown with the paper's figures beside them, and as CSV."""
 
-import csv
-import io
 import json
 import statistics
 from collections.abc import Sequence
@@ -10,6 +8,7 @@ from typing import Any
 
 from naic.files import remove_temporaries, write_atomically
 from naic.tasks.evaluate.options import NAMES
+from naic.tasks.evaluate.report import as_csv_file
 from naic.tasks.reproduce.judging import Scored, ends
 
 # What the paper reports, table by table, as fractions: 1.24 is its CIDEr of 124.0. Guo et al.,
@@ -140,12 +139,12 @@ def add_latency(
 def write_table(folder: Path, name: str, table: str, rows: Sequence[TableRow]) -> None:
     """NAME.json, NAME.md and NAME.csv."""
     remove_temporaries(folder, f"{name}.*")
-    for suffix, text in (
-        ("json", json.dumps(list(rows), indent=1) + "\n"),
-        ("md", f"# {TITLES[table]}\n\n{markdown(rows)}"),
+    for suffix, data in (
+        ("json", f"{json.dumps(list(rows), indent=1)}\n".encode()),
+        ("md", f"# {TITLES[table]}\n\n{markdown(rows)}".encode()),
         ("csv", _csv(rows)),
     ):
-        write_atomically(folder / f"{name}.{suffix}", text.encode())
+        write_atomically(folder / f"{name}.{suffix}", data)
 
 
 def markdown(rows: Sequence[TableRow]) -> str:
@@ -209,20 +208,18 @@ def _legend(rows: Sequence[TableRow], *, timed: bool) -> str:
     return "\n".join(parts)
 
 
-def _csv(rows: Sequence[TableRow]) -> str:
+def _csv(rows: Sequence[TableRow]) -> bytes:
     """Fractions, as in the JSON; empty where there is no figure."""
     figures = (*NAMES, *HABITS, "latency_ms", "speedup")
     head = ["system", "seeds", *figures]
     head += [f"{name}_{end}" for name in NAMES for end in ("low", "high", "spread")]
     theirs = [*NAMES, "latency_ms", "speedup"]
-    file = io.StringIO(newline="")
-    writer = csv.writer(file, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
-    writer.writerow([*head, *(f"paper_{name}" for name in theirs)])
+    lines = [[*head, *(f"paper_{name}" for name in theirs)]]
     for row in rows:
         cells = [row["system"], row["seeds"], *(row[name] for name in figures)]
         for name in NAMES:
             low, high = row["intervals"].get(name) or (None, None)
             cells += [low, high, row["spread"].get(name)]
         cells += [(row["paper"] or {}).get(name) for name in theirs]
-        writer.writerow(["" if cell is None else cell for cell in cells])
-    return file.getvalue()
+        lines.append(["" if cell is None else cell for cell in cells])
+    return as_csv_file(lines)

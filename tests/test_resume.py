@@ -1,0 +1,71 @@
+"""Whose folder it is, and whether a run was asked for the same: one way for all tasks."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from naic.errors import ConfigError, StoreError
+from naic.resume import claim, keep_request, refuse_changed, refuse_strangers
+
+REQUEST: dict[str, Any] = {"beam": 3, "model": "x" * 64, "limit": None}
+
+
+def test_a_request_is_kept_and_the_same_one_goes_on(tmp_path: Path) -> None:
+    path = tmp_path / "plan.json"
+    keep_request(path, REQUEST, "store")
+    kept = path.read_bytes()
+    assert json.loads(kept) == REQUEST
+    keep_request(path, REQUEST, "store")
+    assert path.read_bytes() == kept
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"beam": 4}, "it was begun with beam = 3 (now 4)"),
+        ({"limit": 5}, "it was begun with no limit (now 5)"),
+        ({"model": "y" * 64}, "it was begun with another model"),
+        ({"beam": 4, "model": ""}, "it was begun with beam = 3 (now 4), another model"),
+    ],
+)
+def test_another_request_is_refused(tmp_path: Path, change: dict[str, Any], told: str) -> None:
+    keep_request(tmp_path / "plan.json", REQUEST, "store")
+    with pytest.raises(ConfigError) as caught:
+        keep_request(tmp_path / "plan.json", REQUEST | change, "store")
+    assert (caught.value.what, caught.value.why) == (str(tmp_path), told)
+
+
+def test_strangers_are_named_and_left_alone(tmp_path: Path) -> None:
+    for name in ("b.txt", "a.txt", "plan.json.1-2.part", "shard-1"):
+        (tmp_path / name).touch()
+    with pytest.raises(StoreError) as caught:
+        keep_request(tmp_path / "plan.json", REQUEST, "feature store", ["shard-*"])
+    why = "the folder is not empty (a.txt, b.txt) and holds no feature store"
+    assert caught.value.why == why
+    assert not (tmp_path / "plan.json").exists()
+    refuse_strangers(tmp_path, ["*"], "run")
+    refuse_strangers(tmp_path / "none", [], "run")
+    with pytest.raises(StoreError, match="it is no folder"):
+        refuse_strangers(tmp_path / "a.txt", [], "run")
+
+
+@pytest.mark.parametrize("damaged", [b"", b"{", b"\xff"])
+def test_a_request_that_cannot_be_read_is_refused(tmp_path: Path, damaged: bytes) -> None:
+    (tmp_path / "plan.json").write_bytes(damaged)
+    with pytest.raises(StoreError, match="cannot be read"):
+        keep_request(tmp_path / "plan.json", REQUEST, "store")
+
+
+def test_what_is_no_request_is_another_one() -> None:
+    with pytest.raises(ConfigError, match="begun with no beam"):
+        refuse_changed("out", ["beam"], {"beam": 3})
+
+
+def test_one_run_at_a_time(tmp_path: Path) -> None:
+    folder = tmp_path / "a" / "b"
+    with claim(folder), pytest.raises(StoreError, match="another run"), claim(folder):
+        pass
+    with claim(folder, shared=True), claim(folder, shared=True):
+        pass
