@@ -22,9 +22,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from naic.backbones import Backbone, load_backbone
+from naic.backbones.load import Backbone, load_backbone
 from naic.data.decoding import decode_batches
-from naic.data.readers.files import list_under, read_json_object
+from naic.data.readers import list_under, read_json_object
 from naic.data.records import Record
 from naic.data.storewriter import ShardRows, StoreWriter
 from naic.data.tars import index_tar

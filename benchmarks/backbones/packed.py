@@ -21,7 +21,7 @@ import torch.nn.functional as F
 from PIL import Image
 from torch import Tensor
 
-from naic.backbones import load_backbone
+from naic.backbones.load import load_backbone
 from naic.models.packing import PackRule, pack, unpack
 
 PHOTOS = ("chelsea.png", "coffee.png", "motorcycle_left.png", "astronaut.png", "rocket.jpg")

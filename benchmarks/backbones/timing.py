@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from naic.backbones import Backbone, load_backbone
+from naic.backbones.load import Backbone, load_backbone
 
 REPLAYS, ROUNDS, BATCH, PIXELS = 300, 12, 256, 256
 
