@@ -19,7 +19,8 @@ from PIL import Image
 from safetensors.torch import load, save, save_file
 from torch import Tensor
 
-from naic.backbones import load_backbone, vit_weights
+from naic.backbones import vit_weights
+from naic.backbones.load import load_backbone
 from naic.backbones.vit import VITS, VisionTransformer, VitShape, resize_positions
 from naic.backbones.vit_convert import SCALE, Tensors, convert
 from naic.backbones.vit_weights import (
