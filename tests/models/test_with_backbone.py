@@ -16,6 +16,7 @@ from naic.models.config import TransformerConfig
 from naic.models.folder import ModelSettings, load_model, write_model
 from naic.models.packing import PackRule, pack
 from naic.models.transformer import TransformerCaptioner
+from naic.runtime.fuse import fuse
 from naic.text import Vocabulary
 
 NETWORK = "efficientnet-lite0"
@@ -125,3 +126,14 @@ def test_a_model_without_backbone_is_a_plain_captioner() -> None:
     model = CAPTIONERS["parallel"].build(replace(CONFIG, backbone=""), 1280, len(WORDS))
     assert isinstance(model, TransformerCaptioner)
     assert model.backbone is None
+
+
+def test_regions_are_known_without_looking(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Making a model ready for use must not run its backbone once more."""
+    model = TransformerCaptioner(replace(CONFIG, grid=True), PATCH, 20, causal=False).eval()
+    monkeypatch.setattr(model.backbone, "forward", lambda _: pytest.fail("it was run"))
+    for side in (64, 65):
+        blank = torch.zeros(1, side, side, 3, dtype=torch.uint8)
+        assert model.regions(blank) == (-(-side // 32)) ** 2
+    assert model.regions(torch.zeros(1, 9, PATCH)) == 9
+    fuse(model, torch.zeros(1, 64, 64, 3, dtype=torch.uint8))

@@ -117,6 +117,18 @@ def propose(model: TransformerCaptioner, features: Tensor) -> tuple[Tensor, Tens
     return (CAUSAL if model.causal else PARALLEL).propose(model, features, None, 2)
 
 
+@pytest.mark.parametrize("causal", [False, True])
+def test_fused_layers_compile_as_one_graph(causal: bool) -> None:
+    """What chooses kernels must not be in the compiler's way."""
+    model = small(causal=causal)
+    fuse_layers(model)
+    words = torch.zeros(2, 1, model.length, dtype=torch.long) if causal else None
+    with torch.no_grad():
+        expected = model(images(2), None, words)
+        compiled = torch.compile(model, fullgraph=True, backend="eager")
+        assert_close(compiled(images(2), None, words), expected)
+
+
 def test_other_captioners_stay_as_they_are() -> None:
     model = nn.Linear(3, 3)
     fuse(model, torch.zeros(1, 4, 3))

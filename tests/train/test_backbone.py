@@ -18,6 +18,7 @@ from naic.errors import ConfigError, StoreError
 from naic.models.folder import load_model, read_weights
 from naic.tasks.options import PrepareOptions
 from naic.tasks.prepare import prepare
+from naic.train.config import model_config, read_settings
 from naic.train.loop import train
 from naic.train.settings import Settings
 from tests.data.stores import NoImage
@@ -196,6 +197,12 @@ def test_a_run_whose_backbone_was_called_eyes_goes_on(home: Path, tmp_path: Path
     run(tmp_path / "old", home / "features", model=MODEL)
     path = tmp_path / "old" / "config.toml"
     path.write_text(path.read_text().replace("backbone = ", "eyes = "))
+    assert model_config(read_settings(path)).backbone == ""
+    report = tmp_path / "old" / "report.json"
+    report.write_text(report.read_text().replace("backbone = ", "eyes = "))
+    kept = report.stat().st_mtime_ns
+    run(tmp_path / "old", home / "features", model=MODEL, resume=True)
+    assert report.stat().st_mtime_ns == kept  # it was finished, and is known to be
     more = {"epochs": 2, "batch": 4, **QUIET}
     run(tmp_path / "old", home / "features", model=MODEL, run=more, resume=True)
 

@@ -1,8 +1,8 @@
 """`naic doctor`."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict
+from json import dumps
 
 import tyro
 
@@ -17,35 +17,31 @@ MARKS = {"works": "ok", "missing": "-", "attention": "!", "problem": "BAD"}
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Examine and tell."""
-    chosen = tyro.cli(_doctor, prog="naic doctor", description=HELP, args=list(arguments))
-    return _examine(json_lines=chosen)
+    """Parse, examine, tell."""
+    code: int = tyro.cli(_doctor, prog="naic doctor", description=HELP, args=list(arguments))
+    return code
 
 
-def _doctor(json: bool = False) -> bool:
-    """Take the options.
+def _doctor(json: bool = False) -> int:
+    """Examine and tell.
 
     Args:
         json: Print one JSON object, for programs and for reports of what is wrong.
     """
-    return json
-
-
-def _examine(*, json_lines: bool) -> int:
     from naic import __version__
     from naic.tasks.doctor import captions_work, examine
 
     findings = []
     for finding in examine():
         findings.append(finding)
-        if not json_lines:
+        if not json:
             print(f"{MARKS[finding.state]:<4} {finding.name + ':':<15} {finding.what}", flush=True)
             if finding.todo:
                 print(f"     {'':<15} {finding.todo}", flush=True)
     works = captions_work(findings)
-    if json_lines:
+    if json:
         rows = [asdict(finding) for finding in findings]
-        print(json.dumps({"naic": __version__, "works": works, "findings": rows}, indent=1))
+        print(dumps({"naic": __version__, "works": works, "findings": rows}, indent=1))
     else:
         print("naic can caption images." if works else "naic cannot caption images.")
     return 0 if works else FAILED

@@ -12,8 +12,7 @@ from naic.cli.main import FAILED, SOME_SKIPPED
 from naic.cli.screen import print_problems, progress
 from naic.config import read_toml, structure
 from naic.data.readers import Reading
-from naic.errors import ConfigError
-from naic.progress import Callbacks
+from naic.errors import Callbacks, ConfigError
 from naic.tasks.options import PrepareOptions
 from naic.tasks.prepare import Prepared, PrepareDryRun, dry_run, prepare
 
@@ -36,7 +35,8 @@ def run(arguments: Sequence[str]) -> int:
 def _parse(words: list[str]) -> PrepareOptions:
     """Command line over config file over defaults."""
     default: Any = tyro.MISSING_NONPROP
-    words = [part for word in words for part in _split_config(word)]
+    one = [word.split("=", 1) if word.startswith("--config=") else [word] for word in words]
+    words = [word for parts in one for word in parts]
     if "--config" in words:
         at = words.index("--config")
         if at + 1 == len(words):
@@ -47,11 +47,6 @@ def _parse(words: list[str]) -> PrepareOptions:
         PrepareOptions, prog="naic prepare", description=HELP, args=words, default=default
     )
     return options
-
-
-def _split_config(word: str) -> list[str]:
-    """`--config=FILE` as the two words `--config FILE`."""
-    return ["--config", word.partition("=")[2]] if word.startswith("--config=") else [word]
 
 
 def _from_file(path: Path) -> PrepareOptions:

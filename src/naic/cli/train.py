@@ -7,7 +7,6 @@ import os
 import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import MISSING, dataclass, field, make_dataclass
-from itertools import zip_longest
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
@@ -34,6 +33,7 @@ _PATHS = {"out": "DIR", "start": "DIR", "data.features": "STORE"}
 _METAVARS = {int: "INT", float: "FLOAT", str: "TEXT", bool: "{true,false}"}
 _DRY_RUN = "Check everything, say what would be done, write nothing."
 _OWN = ("config", "resume", "nproc", "dry_run")  # options that are no settings
+_UNSET = "\0"  # no word of a command line: None would be the text "None" to tyro
 
 
 @dataclass(frozen=True)
@@ -48,15 +48,15 @@ class Request:
 
 
 def make_options(model: type) -> Any:  # noqa: ANN401
-    """What tyro parses: all settings, each as text, and None where it is not given.
+    """What tyro parses: all settings, each as text, and `_UNSET` where it is not given.
 
     As text, since they are put over what the file says: what is wrong with the one is then told
     like what is wrong with the other. `model` has the captioner's own settings.
     """
     own = [
-        _option("config", str | None, "CONFIG", "The settings, a TOML file.", Positional),
-        _option("resume", str | None, "{auto}", "Go on from the last checkpoint, or begin."),
-        _option("nproc", str | None, "N", "Processes on this machine (default: 1)."),
+        _option("config", str, "CONFIG", "The settings, a TOML file.", Positional),
+        _option("resume", str, "{auto}", "Go on from the last checkpoint, or begin."),
+        _option("nproc", str, "N", "Processes on this machine (default: 1)."),
         _option("dry_run", bool, None, _DRY_RUN, FlagCreatePairsOff),
     ]
     return _as_text(Settings, "", {"model": model}, own)
@@ -64,7 +64,7 @@ def make_options(model: type) -> Any:  # noqa: ANN401
 
 def _option(name: str, kind: Any, metavar: str | None, text: str, *markers: Any) -> Any:  # noqa: ANN401
     shown = arg(metavar=metavar, help=text, help_behavior_hint="")
-    return name, Annotated[(kind, *markers, shown)], False if kind is bool else None
+    return name, Annotated[(kind, *markers, shown)], False if kind is bool else _UNSET
 
 
 def _as_text(kind: Any, prefix: str, inner: dict[str, type], own: Sequence[Any] = ()) -> Any:  # noqa: ANN401
@@ -78,7 +78,7 @@ def _as_text(kind: Any, prefix: str, inner: dict[str, type], own: Sequence[Any] 
             options.append((one.name, made, field(default_factory=made)))
         else:
             shown = arg(metavar=_metavar(prefix + one.name, wanted), help_behavior_hint=_hint(one))
-            options.append((one.name, Annotated[str | None, shown], None))
+            options.append((one.name, Annotated[str, shown], _UNSET))
     found = make_dataclass(kind.__name__, options, frozen=True)
     found.__doc__ = kind.__doc__  # where tyro finds what each setting means
     return found
@@ -162,45 +162,61 @@ def _train(request: Request, command: str) -> int:
 
 def _parse(words: list[str]) -> Request:
     """The options of our own, and those that are put over the file."""
-    _check_words(words)
-    found, _ = _cli(OPTIONS, words, add_help=False)
-    found, rest = _cli(_options_for(found.captioner or _captioner_in(found.config)), words)
-    unknown, files = _sort_out(rest)
-    if found.config is None or files:
-        why = f"one config file is needed, and there are {len(files) + (found.config is not None)}"
+    words, files = _sort_out(words)
+    captioners = [word.partition("=")[2] for word in words if word.startswith("--captioner=")]
+    captioner = captioners[-1] if captioners else _captioner_in(files[-1]) if files else ""
+    found, unknown = _cli(_options_for(captioner), words)
+    if len(files) != 1:
+        why = f"one config file is needed, and there are {len(files)}"
         raise ConfigError("naic train", why, "See `naic train --help`.")
-    nproc = found.nproc or "1"
+    nproc = "1" if found.nproc == _UNSET else found.nproc
     if not nproc.isdecimal() or not int(nproc):
         raise ConfigError("--nproc", f"{nproc!r} is no number of processes", "Give 1 or more.")
-    if found.resume is not None:
+    resume = found.resume != _UNSET
+    if resume:
         value_of(found.resume, Literal["auto"], "--resume")
-    overrides = [*_given(found, ""), *unknown]
-    resume = found.resume is not None
-    return Request(Path(found.config), overrides, resume, int(nproc), found.dry_run)
+    # What tyro did not know, `read_settings` refuses by its name.
+    others = (word.removeprefix("--").partition("=") for word in unknown)
+    overrides = [*_given(found, ""), *((name, value) for name, _, value in others)]
+    return Request(Path(files[0]), overrides, resume, int(nproc), found.dry_run)
 
 
-def _cli(kind: Any, words: list[str], *, add_help: bool = True) -> tuple[Any, list[str]]:  # noqa: ANN401
+def _cli(kind: Any, words: list[str]) -> tuple[Any, list[str]]:  # noqa: ANN401
     """What was given, and the words that no option takes."""
     found, unknown = tyro.cli(
         kind,
         prog="naic train",
         description=HELP,
         args=words,
-        add_help=add_help,
         return_unknown_args=True,
     )
     return found, list(unknown)
 
 
-def _check_words(words: list[str]) -> None:
-    """Say in our own words what tyro would say in a box."""
-    for word, after in zip_longest(words, words[1:]):
+def _sort_out(words: list[str]) -> tuple[list[str], list[str]]:
+    """Options, each with its value in one word, and files: whatever comes first is told apart.
+
+    Says in our own words what tyro would say in a box.
+    """
+    options: list[str] = []
+    files: list[str] = []
+    coming = iter(words)
+    for word in coming:
         name, equals, _ = word.replace("_", "-").partition("=")
-        if name in ("--dry-run", "--help"):
+        if name in ("--dry-run", "--help", "-h"):
             if equals:
                 raise ConfigError(word, "is not known", "See `naic train --help`.")
-        elif name.startswith("--") and not equals and (after is None or after.startswith("--")):
-            raise ConfigError(word, "its value is missing", f"Write {word} VALUE.")
+            options.append(name)
+        elif name.startswith("--"):
+            value = "" if equals else next(coming, "--")
+            if value.startswith("--"):
+                raise ConfigError(word, "its value is missing", f"Write {word} VALUE.")
+            options.append(word if equals else f"{word}={value}")
+        elif name.startswith("-"):
+            raise ConfigError(word, "is not known", "See `naic train --help`.")
+        else:
+            files.append(word)
+    return options, files
 
 
 def _options_for(captioner: str) -> Any:  # noqa: ANN401
@@ -213,35 +229,19 @@ def _options_for(captioner: str) -> Any:  # noqa: ANN401
     return OPTIONS if spec is None else make_options(spec.config)
 
 
-def _captioner_in(config: str | None) -> str:
+def _captioner_in(config: str) -> str:
     """The captioner that the file names; what is wrong with the file is told later."""
     try:
-        return str(read_toml(Path(config)).get("captioner", "")) if config else ""
+        return str(read_toml(Path(config)).get("captioner", ""))
     except ConfigError:
         return ""
 
 
 def _given(options: Any, prefix: str) -> Iterator[tuple[str, str]]:  # noqa: ANN401
-    """The settings that are not None, by their names."""
+    """The settings that are given, by their names."""
     for one in dataclasses.fields(options):
         value = getattr(options, one.name)
         if dataclasses.is_dataclass(value):
             yield from _given(value, f"{prefix}{one.name}.")
-        elif value is not None and (prefix or one.name not in _OWN):
+        elif value != _UNSET and (prefix or one.name not in _OWN):
             yield prefix + one.name, value
-
-
-def _sort_out(words: list[str]) -> tuple[list[tuple[str, str]], list[str]]:
-    """What tyro did not know: options, which `read_settings` will refuse by name, and files."""
-    options: list[tuple[str, str]] = []
-    files: list[str] = []
-    coming = iter(words)
-    for word in coming:
-        if word.startswith("--"):
-            name, equals, value = word.removeprefix("--").partition("=")
-            options.append((name.replace("-", "_"), value if equals else next(coming, "")))
-        elif word.startswith("-"):
-            raise ConfigError(word, "is not known", "See `naic train --help`.")
-        else:
-            files.append(word)
-    return options, files

@@ -124,7 +124,11 @@ def read_seen(folder: Path) -> SeenImages | None:
 
 
 def check_unseen(
-    unlabelled: FeatureStore, others: Collection[FeatureStore], *, tuned: bool
+    unlabelled: FeatureStore,
+    others: Collection[FeatureStore],
+    *,
+    tuned: bool,
+    more: SeenImages | None = None,
 ) -> None:
     """Refuse unlabelled images whose captions the backbone that looks at them has learnt from.
 
@@ -132,8 +136,10 @@ def check_unseen(
         unlabelled: the store of these images.
         others: stores with features of the same backbone, one of which may have the list.
         tuned: whether its weights are known to be other ones than were published.
+        more: the list of a backbone that is inside a model.
     """
     lists = [found for store in (unlabelled, *others) if (found := read_seen(store.folder))]
+    lists += [more] if more is not None else []
     both = {record.id for record in unlabelled.records} & {i for own in lists for i in own.ids}
     if both:
         why = (

@@ -1,10 +1,18 @@
 """How large a Transformer captioner is."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from naic.errors import ConfigError
 
+OLD_KEYS = {"eyes": "backbone"}  # of [model], as an earlier naic wrote them
 MOST = 1024  # layers and places: a stranger's config must not keep us busy for ever
+
+
+def current_keys(table: Mapping[str, Any]) -> dict[str, Any]:
+    """[model] of a model or a run that may be of an earlier naic, by the keys of today."""
+    return {OLD_KEYS.get(key, key): value for key, value in table.items()}
 
 
 @dataclass(frozen=True)

@@ -29,13 +29,13 @@ from naic.config import read_toml, structure, to_toml
 from naic.errors import CheckpointError, ConfigError
 from naic.files import safetensors_header, whole_folder
 from naic.models.captioners import captioner_spec
+from naic.models.config import current_keys
 from naic.models.contract import CaptionerSpec
 from naic.text.vocabulary import Vocabulary
 
 WEIGHTS, CONFIG, VOCABULARY, CARD = "model.safetensors", "config.toml", "vocab.json", "README.md"
 CODES = "/codes"  # how the name of a packed weight ends
 NAMES_SHOWN = 3
-_OLD_KEYS: dict[str, str] = {"eyes": "backbone"}  # of [model], as models that are older have it
 _KINDS = {
     torch.float64: "F64",
     torch.float32: "F32",
@@ -247,8 +247,7 @@ def _read_settings(path: Path) -> tuple[ModelSettings, CaptionerSpec]:
         spec = captioner_spec(settings.captioner, str(path))
         if not isinstance(settings.model, dict):
             raise CheckpointError(str(path), "model is no table", "Use the file as it was saved.")
-        table = {_OLD_KEYS.get(str(k), str(k)): value for k, value in settings.model.items()}
-        model = structure(table, spec.config, str(path), "model")
+        model = structure(current_keys(settings.model), spec.config, str(path), "model")
     except ConfigError as error:
         raise CheckpointError(error.what, error.why, error.hint) from error
     return replace(settings, model=model), spec

@@ -161,6 +161,14 @@ class TransformerCaptioner(nn.Module):
         grid: Tensor = self.backbone(self._as_pixels(features, varied=self.training))
         return grid
 
+    def regions(self, features: Tensor) -> int:
+        """R of these images; of pixels (B, P, P, 3) the cells, without looking at them."""
+        if features.dim() == 3:
+            return features.shape[1]
+        from naic.backbones.patches import CELL
+
+        return -(-features.shape[1] // CELL) * -(-features.shape[2] // CELL)
+
     def empty_cache(self, memory: Memory, width: int = 1) -> Cache:
         """Room for writing `width` sentences an image."""
         if not self.causal:

@@ -50,8 +50,7 @@ def fuse(model: nn.Module, features: Tensor) -> None:
         return
     weight = model.decoder.output.weight
     if type(model.encoder.codes) is GridCodes:
-        seen = model.see(features).to(weight.dtype)
-        regions = seen.new_empty(1, seen.shape[1], weight.shape[1])
+        regions = weight.new_empty(1, model.regions(features), weight.shape[1])
         model.encoder.codes = KeptCodes(model.encoder.codes(regions))
     if weight.is_cuda and type(model.decoder.output) is WordScores:
         model.decoder.output = AlignedScores(model.decoder.output)
@@ -216,7 +215,7 @@ def add(residual: Tensor, x: Tensor, layer: nn.Linear) -> Tensor:
 
 def _in_one_kernel(x: Tensor, layer: nn.Linear, norm: nn.LayerNorm | None) -> bool:
     """Whether there are so few places that starting a kernel takes longer than running it."""
-    if not _FEWER.get() or torch.compiler.is_compiling() or x.numel() > FEW * x.shape[-1]:
+    if torch.compiler.is_compiling() or not _FEWER.get() or x.numel() > FEW * x.shape[-1]:
         return False
     try:
         from naic.runtime.fused import fits, works

@@ -19,9 +19,8 @@ from naic.data.joined import SEEN, read_seen
 from naic.data.readers import Reading, read
 from naic.data.records import Problems, Record
 from naic.data.storewriter import ShardRows, StoreWriter
-from naic.errors import ConfigError, Problem, StoreError
+from naic.errors import SILENT, Callbacks, ConfigError, Problem, Progress, StoreError, Update
 from naic.files import write_atomically
-from naic.progress import SILENT, Callbacks, Progress, Update
 from naic.resume import claim
 from naic.tasks.options import PrepareOptions
 
@@ -62,17 +61,13 @@ def prepare(
 
     `reading`: what a caller has read of the source already, and may have given other splits.
     """
-    from naic.backbones.load import load_backbone
-
     options.check()
     if options.out is None:
         raise ConfigError("--out", "is missing", "Name the folder to write the features to.")
     started = time.perf_counter()
     problems = Problems(skip=options.skip_bad)
     reading = _read(options, problems) if reading is None else reading
-    backbone = load_backbone(
-        options.backbone, pixels=options.pixels, weights=options.weights, device=options.device
-    )
+    backbone = _load_backbone(options)
     with claim(options.out), callbacks.progress("features") as update:
         settings = _settings(options, backbone)
         writer = StoreWriter(
@@ -92,14 +87,12 @@ def prepare(
 
 def dry_run(options: PrepareOptions) -> PrepareDryRun:
     """Counts, gigabytes and time of a run, without writing anything."""
-    from naic.backbones.load import extract, load_backbone
+    from naic.backbones.load import extract
 
     options.check()
     problems = Problems(skip=options.skip_bad)
     reading = _read(options, problems)
-    backbone = load_backbone(
-        options.backbone, pixels=options.pixels, weights=options.weights, device=options.device
-    )
+    backbone = _load_backbone(options)
     sample = [record.image for record in reading.records[: DRY_RUN_BATCHES * options.batch]]
     marks = []
     for extracted in extract(sample, backbone, batch=options.batch, workers=options.workers):
@@ -111,6 +104,13 @@ def dry_run(options: PrepareOptions) -> PrepareDryRun:
     gigabytes = _bytes(len(reading.records), backbone) / 1e9
     free = free_bytes(options.out) / 1e9 if options.out else None
     return PrepareDryRun(reading, problems.items, gigabytes, free, rate)
+
+
+def _load_backbone(options: PrepareOptions) -> "Backbone":
+    from naic.backbones.load import load_backbone
+
+    own = options
+    return load_backbone(own.backbone, pixels=own.pixels, weights=own.weights, device=own.device)
 
 
 def read_errors(store: FeatureStore) -> list[Problem]:

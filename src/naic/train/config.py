@@ -10,6 +10,7 @@ from typing import Any, Literal, get_type_hints
 from naic.config import read_toml, structure, to_toml, value_of
 from naic.errors import ConfigError
 from naic.models.captioners import CAPTIONERS, captioner_spec
+from naic.models.config import current_keys
 from naic.text import MAX_IDS
 from naic.train.settings import LIMITS, Settings
 from naic.train.stages import STAGES, StageSpec, stage_of
@@ -17,8 +18,9 @@ from naic.train.stages import STAGES, StageSpec, stage_of
 
 def read_settings(path: Path, overrides: Sequence[tuple[str, str]] = ()) -> Settings:
     """The file with `overrides` ("run.epochs", "3") put over it, checked."""
-    values = read_toml(path)
+    values = current(read_toml(path))
     kinds = setting_kinds(Settings) | choices()
+    del kinds["model"]  # a table, not a setting
     captioner = str(dict(overrides).get("captioner", values.get("captioner")))
     if captioner in CAPTIONERS:  # what is in [model] only the captioner knows
         kinds |= setting_kinds(CAPTIONERS[captioner].config, "model.")
@@ -41,6 +43,12 @@ def read_settings(path: Path, overrides: Sequence[tuple[str, str]] = ()) -> Sett
     model_config(settings)
     check(settings)
     return settings
+
+
+def current(values: dict[str, Any]) -> dict[str, Any]:
+    """A run's settings, which an earlier naic may have written, by the names of today."""
+    table = values.get("model")
+    return values | {"model": current_keys(table)} if isinstance(table, dict) else values
 
 
 def choices() -> dict[str, Any]:

@@ -121,7 +121,9 @@ def find_inputs(settings: Settings) -> Inputs:
     elif wanted:
         take_weights(model, _first_weights(None, wanted))
     length: int = model.length  # type: ignore[assignment]
-    images, targets = _find_targets(settings, store, pseudo, vocabulary, length)
+    seen = _seen(settings, store, begun) if wanted else None
+    before = seen if begun is not None and _own_backbone(begun) else None
+    images, targets = _find_targets(settings, store, pseudo, vocabulary, length, before)
     return Inputs(
         settings=settings,
         store=store,
@@ -134,7 +136,7 @@ def find_inputs(settings: Settings) -> Inputs:
         config=config,
         model=model,
         start=start,
-        seen=_seen(settings, store, begun) if wanted else None,
+        seen=seen,
     )
 
 
@@ -152,8 +154,12 @@ def _find_targets(
     pseudo: "Sequence[PseudoStore]",
     vocabulary: Vocabulary,
     length: int,
+    seen: "SeenImages | None",
 ) -> "tuple[AnyStore, Targets]":
-    """What is learnt, as rows of all images: what people said, or what a teacher says."""
+    """What is learnt, as rows of all images: human captions, or what a teacher says.
+
+    `seen` has the images that a backbone inside the start model has learnt from.
+    """
     if not pseudo:
         return store, Targets.build(store, settings.data.train, vocabulary, length)
     from naic.backbones.load import is_tuned
@@ -163,7 +169,8 @@ def _find_targets(
     further = [FeatureStore(folder) for folder in settings.data.unlabelled]
     images = JoinedStore([store, *further]) if further else store
     for own in further:
-        check_unseen(own, (store,), tuned=is_tuned(own.index))
+        tuned = seen is not None or is_tuned(own.index)
+        check_unseen(own, (store,), tuned=tuned, more=seen)
     taught = look_up(pseudo, images, settings.data.validation)
     return images, Targets.build_pseudo(taught, vocabulary, length)
 

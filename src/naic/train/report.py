@@ -20,7 +20,7 @@ from naic.files import remove_temporaries, write_atomically
 from naic.models.folder import CARD, WEIGHTS, read_weights
 from naic.train import checkpoint
 from naic.train.card import CardScore, model_card
-from naic.train.config import settings_toml
+from naic.train.config import current, settings_toml
 from naic.train.inputs import Inputs
 from naic.train.settings import Settings
 from naic.train.setup import TrainingState
@@ -186,7 +186,7 @@ def _read_report(inputs: Inputs) -> dict[str, Any] | None:
 def _same_settings(text: object, settings: Settings) -> bool:
     """Compared as content: an earlier naic laid out the same settings otherwise."""
     try:
-        return tomllib.loads(str(text)) == tomllib.loads(settings_toml(settings))
+        return current(tomllib.loads(str(text))) == tomllib.loads(settings_toml(settings))
     except ValueError:
         return False
 

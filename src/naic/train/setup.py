@@ -25,7 +25,7 @@ from naic.resume import locked, refuse_changed, refuse_strangers
 from naic.train import checkpoint
 from naic.train.batches import Feed, check_shares
 from naic.train.checkpoint import Snapshot
-from naic.train.config import settings_toml
+from naic.train.config import current, settings_toml
 from naic.train.engine import TrainingEngine, check_engine, prepare_speed
 from naic.train.inputs import CONFIG, VOCABULARY, Inputs, find_inputs
 from naic.train.settings import Settings
@@ -35,7 +35,6 @@ from naic.train.stages import make_tools, stage_of
 PATIENCE = timedelta(minutes=30)
 # What may change between two parts of one run: it decides when to stop, not what is learnt.
 _MAY_CHANGE = {"out", "run.epochs", "validation.report", "guard.fraction", "guard.from_epoch"}
-_OLD_NAMES = {"model.eyes": "model.backbone"}  # in the settings of a run that is older
 
 
 @dataclass(frozen=True)
@@ -169,8 +168,7 @@ def _open_run(inputs: Inputs) -> None:
 
 def _same_run(path: Path, now: dict[str, Any], unset: dict[str, Any]) -> None:
     try:
-        table = _flat(tomllib.loads(path.read_text(encoding="utf-8")))
-        before = unset | {_OLD_NAMES.get(name, name): value for name, value in table.items()}
+        before = unset | _flat(current(tomllib.loads(path.read_text(encoding="utf-8"))))
     except (OSError, ValueError) as error:
         raise CheckpointError(str(path), f"cannot be read ({error})", "Begin a new run.") from error
     after = _flat(now)

@@ -4,6 +4,8 @@ People describe one image in many ways. Here the ways are templates: which shape
 which adjectives are left out, and which synonym is taken is drawn at random for each caption.
 """
 
+from collections.abc import Callable
+
 from naic.data.shapes.scenes import Scene, pick, relation
 from naic.data.shapes.voice import Group, Voice
 from naic.data.shapes.words import INVERSES, NUMBER_WORDS, article
@@ -20,8 +22,7 @@ def captions(scene: Scene) -> tuple[str, ...]:
 def phrasings(scene: Scene) -> tuple[tuple[str, str], ...]:
     """The five captions, each with the name of the template that built it; no name comes twice."""
     voice = Voice(scene)
-    about = (_ABOUT_ONE, _ABOUT_TWO, _ABOUT_THREE)[len(voice.groups) - 1]
-    templates = {template.__name__.removeprefix("_"): template for template in about}
+    templates = (_ABOUT_ONE, _ABOUT_TWO, _ABOUT_THREE)[len(voice.groups) - 1]
     said: dict[str, str] = {}
     while len(said) < CAPTIONS:
         name = pick(voice.rng, [name for name in templates if name not in said])
@@ -42,21 +43,9 @@ def _stand(voice: Voice, many: bool) -> str:
 # One group: a shape alone, or several of the same.
 
 
-def _plain(voice: Voice) -> str:
-    return f"{voice.some(voice.groups[0])} {voice.on_background()}"
-
-
 def _there(voice: Voice) -> str:
     group = voice.groups[0]
     return f"there {_be(group.many)} {voice.a(group)}{voice.maybe_on_background()}"
-
-
-def _shown(voice: Voice) -> str:
-    return f"{voice.shows()} {voice.some(voice.groups[0])}{voice.maybe_on_background()}"
-
-
-def _pictured(voice: Voice) -> str:
-    return f"{voice.picture_of()} {voice.some(voice.groups[0])}{voice.maybe_on_background()}"
 
 
 def _split_adjectives(voice: Voice, group: Group) -> tuple[str, str]:
@@ -80,10 +69,6 @@ def _that_is(voice: Voice) -> str:
     return f"{count} {name} that {_be(group.many)} {rest}{voice.maybe_on_background()}"
 
 
-def _background_with(voice: Voice) -> str:
-    return f"a {voice.scene.background} background with {voice.some(voice.groups[0])} on it"
-
-
 def _stands_on(voice: Voice) -> str:
     group = voice.groups[0]
     return f"{voice.a(group)} {_stand(voice, group.many)} {voice.on_background()}"
@@ -98,22 +83,10 @@ def _two(voice: Voice) -> str:
     return f"{voice.a(a)} {voice.phrase(voice.relation(a, b))} {voice.a(b)}"
 
 
-def _related(voice: Voice) -> str:
-    return f"{_two(voice)}{voice.maybe_on_background()}"
-
-
 def _there_related(voice: Voice) -> str:
     a, b = voice.shuffled()
     joined = f"{voice.a(a)} {voice.phrase(voice.relation(a, b))} {voice.a(b)}"
     return f"there {_be(a.many)} {joined}"
-
-
-def _shown_related(voice: Voice) -> str:
-    return f"{voice.shows()} {_two(voice)}"
-
-
-def _pictured_related(voice: Voice) -> str:
-    return f"{voice.picture_of()} {_two(voice)}"
 
 
 def _is_related(voice: Voice) -> str:
@@ -150,10 +123,6 @@ def _list(voice: Voice) -> str:
     return f"{', '.join(names[:-1])} and {names[-1]}"
 
 
-def _listed(voice: Voice) -> str:
-    return f"{_list(voice)}{voice.maybe_on_background()}"
-
-
 def _counted(voice: Voice) -> str:
     objects = voice.scene.objects
     same = len({o.colour for o in objects}) == 1
@@ -169,14 +138,6 @@ def _between(voice: Voice) -> str:
     return f"{voice.a(middle)} between {voice.a(first)} and {voice.a(last)}"
 
 
-def _there_between(voice: Voice) -> str:
-    return f"there is {_between(voice)}"
-
-
-def _pictured_between(voice: Voice) -> str:
-    return f"{voice.picture_of()} {_between(voice)}"
-
-
 def _is_between(voice: Voice) -> str:
     first, middle, last = voice.row()
     return f"{voice.the(middle)} is between {voice.the(first)} and {voice.the(last)}"
@@ -185,10 +146,6 @@ def _is_between(voice: Voice) -> str:
 def _fronted_between(voice: Voice) -> str:
     first, middle, last = voice.row()
     return f"between {voice.a(first)} and {voice.a(last)} is {voice.a(middle)}"
-
-
-def _shown_list(voice: Voice) -> str:
-    return f"{voice.shows()} {_list(voice)}"
 
 
 def _one_and_two(voice: Voice) -> str:
@@ -211,15 +168,40 @@ def _with_both(voice: Voice) -> str:
     return f"{voice.a(middle)} with {one} and {other}"
 
 
-_ABOUT_ONE = (
-    *(_plain, _there, _shown, _pictured),
-    *(_predicate, _that_is, _background_with, _stands_on),
-)
-_ABOUT_TWO = (
-    *(_related, _there_related, _shown_related, _pictured_related, _is_related),
-    *(_the_is_related, _with_it, _fronted, _listed, _counted),
-)
-_ABOUT_THREE = (
-    *(_between, _there_between, _pictured_between, _is_between, _fronted_between),
-    *(_listed, _shown_list, _counted, _one_and_two, _with_both),
-)
+Template = Callable[[Voice], str]
+_ABOUT_ONE: dict[str, Template] = {
+    "plain": lambda v: f"{v.some(v.groups[0])} {v.on_background()}",
+    "there": _there,
+    "shown": lambda v: f"{v.shows()} {v.some(v.groups[0])}{v.maybe_on_background()}",
+    "pictured": lambda v: f"{v.picture_of()} {v.some(v.groups[0])}{v.maybe_on_background()}",
+    "predicate": _predicate,
+    "that_is": _that_is,
+    "background_with": lambda v: (
+        f"a {v.scene.background} background with {v.some(v.groups[0])} on it"
+    ),
+    "stands_on": _stands_on,
+}
+_ABOUT_TWO: dict[str, Template] = {
+    "related": lambda v: f"{_two(v)}{v.maybe_on_background()}",
+    "there_related": _there_related,
+    "shown_related": lambda v: f"{v.shows()} {_two(v)}",
+    "pictured_related": lambda v: f"{v.picture_of()} {_two(v)}",
+    "is_related": _is_related,
+    "the_is_related": _the_is_related,
+    "with_it": _with_it,
+    "fronted": _fronted,
+    "listed": lambda v: f"{_list(v)}{v.maybe_on_background()}",
+    "counted": _counted,
+}
+_ABOUT_THREE: dict[str, Template] = {
+    "between": _between,
+    "there_between": lambda v: f"there is {_between(v)}",
+    "pictured_between": lambda v: f"{v.picture_of()} {_between(v)}",
+    "is_between": _is_between,
+    "fronted_between": _fronted_between,
+    "listed": lambda v: f"{_list(v)}{v.maybe_on_background()}",
+    "shown_list": lambda v: f"{v.shows()} {_list(v)}",
+    "counted": _counted,
+    "one_and_two": _one_and_two,
+    "with_both": _with_both,
+}

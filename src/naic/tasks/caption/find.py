@@ -142,7 +142,13 @@ def cannot_open(path: str) -> bool:
 
 def _is_nothing(path: Path) -> bool:
     """Whether nothing is there, and by its name it might have been a folder."""
-    return not _is_image(path.name) and not os.path.lexists(path)
+    try:
+        path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return not _is_image(path.name)
+    except OSError:  # something may be there that cannot be looked at: opening it tells why
+        pass
+    return False
 
 
 def _is_address(path: Path) -> bool:

@@ -19,9 +19,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from naic.config import structure
-from naic.errors import ConfigError, MissingExtraError, Problem, StoreError
+from naic.errors import SILENT, Callbacks, ConfigError, MissingExtraError, Problem, StoreError
 from naic.files import sweep, write_atomically, writing
-from naic.progress import SILENT, Callbacks
 from naic.resume import claim, keep_request
 from naic.tasks.finetune import steps
 from naic.tasks.finetune.plan import (
@@ -35,7 +34,6 @@ from naic.tasks.prepare import free_bytes
 
 if TYPE_CHECKING:  # torch takes a second to import: not before there is work for it
     from naic.models.folder import LoadedModel
-    from naic.train.validate import Validation
 
 REQUEST, REPORT = "finetune.json", "report.json"
 _NEEDED = ("accelerate", "numba", "tensorboard")
@@ -177,8 +175,8 @@ def _tune(
         steps.write_best(options.out / steps.BEST, loaded, work)
     after = steps.validate_held_out(load_model(options.out / steps.BEST), store, options.device)
     return Finetuned(
-        before=_score(before),
-        after=_score(after),
+        before=HeldOutScore(before.cider, before.bad_endings),
+        after=HeldOutScore(after.cider, after.bad_endings),
         learnt_from=sum(record.split == TRAIN for record in store.records),
         held_out=len(after.captions),
         epochs=plan.epochs,
@@ -190,10 +188,6 @@ def _tune(
             BeforeAfter(id_, before.captions[id_], text) for id_, text in after.captions.items()
         ),
     )
-
-
-def _score(found: "Validation") -> HeldOutScore:
-    return HeldOutScore(found.cider, found.bad_endings)
 
 
 def _request(options: FinetuneOptions, folder: Path, plan: FinetunePlan) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import ClassVar
 
 from naic.errors import ConfigError
 from naic.tasks.reproduce.preset import PresetSettings
@@ -12,11 +13,7 @@ class Prepare:
     """Make a feature store by a file of the preset."""
 
     config: str
-
-    @property
-    def needs(self) -> tuple[str, ...]:
-        """Stages that come first: none."""
-        return ()
+    needs: ClassVar[tuple[str, ...]] = ()  # stages that come first
 
 
 @dataclass(frozen=True)
@@ -209,8 +206,9 @@ class StagePlan:
         return jobs
 
     def _ladder(self) -> list[PlannedRow]:
+        after_xe = [PlannedRow(f"AIC XE beam {beam}", "teacher-xe", beam) for beam in (1, 3)]
         rows = [
-            *self._before_scst(),
+            *(after_xe if self._settings.scst else []),  # else it is the teacher itself
             PlannedRow("AIC beam 1", self.teacher),
             PlannedRow("AIC beam 3", self.teacher, 3),
             PlannedRow("NAIC-base", "naic-base"),
@@ -219,19 +217,9 @@ class StagePlan:
             PlannedRow("+CMAL", "naic-cmal"),
         ]
         if self.unlabelled:
-            rows.append(
-                PlannedRow("+unlabelled", f"naic-cmal-unlabelled{_end(max(self._all_shares()))}")
-            )
+            end = _end(max(self._settings.shares))
+            rows.append(PlannedRow("+unlabelled", f"naic-cmal-unlabelled{end}"))
         return [row for row in rows if row.system in self._settings.systems]
-
-    def _before_scst(self) -> list[PlannedRow]:
-        """The teacher after XE alone, where that is not the teacher itself."""
-        if not self._settings.scst:
-            return []
-        return [
-            PlannedRow("AIC XE beam 1", "teacher-xe"),
-            PlannedRow("AIC XE beam 3", "teacher-xe", 3),
-        ]
 
     def _baselines(self) -> list[PlannedRow]:
         rows = []
@@ -249,15 +237,12 @@ class StagePlan:
             hint = "Give --unlabelled STORE, or a preset whose unlabelled.toml names a source."
             raise ConfigError("--tables unlabelled", why, hint)
         rows = [PlannedRow("0 %, XE", "naic-kd"), PlannedRow("0 %, CMAL", "naic-cmal")]
-        for share in self._all_shares():
+        for share in sorted(self._settings.shares):
             rows += [
                 PlannedRow(f"{100 * share:g} %, XE", f"naic-kd-unlabelled{_end(share)}"),
                 PlannedRow(f"{100 * share:g} %, CMAL", f"naic-cmal-unlabelled{_end(share)}"),
             ]
         return rows
-
-    def _all_shares(self) -> list[float]:
-        return sorted(self._settings.shares)
 
     def _cmal(self, end: str = "", baseline: str | None = None, topk: int | None = None) -> str:
         """The run with these settings: the ladder's own where they are its own."""

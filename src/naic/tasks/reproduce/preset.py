@@ -265,11 +265,11 @@ def is_finished(settings: "Settings") -> bool:
     `train` would tell as well, but reads all captions first. Sizes that a start model gave are in
     the report only.
     """
-    from naic.train.config import settings_toml
+    from naic.train.config import current, settings_toml
 
     try:
         report = json.loads((settings.out / "report.json").read_bytes())
-        kept = tomllib.loads(report["config"])
+        kept = current(tomllib.loads(report["config"]))
     except (OSError, ValueError, KeyError, TypeError):
         return False
     wanted = tomllib.loads(settings_toml(settings))

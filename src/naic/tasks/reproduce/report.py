@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from naic.errors import ConfigError
+from naic.errors import Callbacks, ConfigError
 from naic.files import remove_temporaries, write_atomically
-from naic.progress import Callbacks
 from naic.tasks.charts import Bar, Dot, Line, bars, lines, scatter
 from naic.tasks.options import WORDS
 from naic.tasks.reproduce import gallery, tables
@@ -203,15 +202,8 @@ def ladder_figure(rows: Sequence[tables.TableRow]) -> str:
     """CIDEr of each system with its interval over the images."""
     found = []
     for row in rows:
-        low, high = row["intervals"].get("CIDEr") or (None, None)
-        found.append(
-            Bar(
-                row["system"],
-                100 * row["CIDEr"],
-                None if low is None else 100 * low,
-                None if high is None else 100 * high,
-            )
-        )
+        ends = row["intervals"].get("CIDEr") or ()
+        found.append(Bar(row["system"], 100 * row["CIDEr"], *(100 * end for end in ends)))
     return bars("CIDEr of each system, with 95 % intervals over the images", "CIDEr", found)
 
 

@@ -110,8 +110,7 @@ class ReturnedScorer:
     def __init__(
         self, runner: StageRunner, options: ReproduceOptions, say: Callable[[str], None]
     ) -> None:
-        if options.references is None:
-            raise ConfigError("--references", "is not given", "Name the dataset.")
+        assert options.references is not None  # else the captions were made here
         self._runner = runner
         self._out = options.out
         split = runner.preset.settings.report
