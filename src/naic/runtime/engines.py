@@ -112,7 +112,9 @@ class EagerEngine:
 
     def __init__(self, whole: Whole, pixels: int, device: torch.device, precision: str) -> None:
         self._whole = whole.to(device, KINDS[precision])
-        self.device, self.precision, self.pixels = _place(whole), precision, pixels
+        # Where the weights are: "cuda" alone would mean another GPU in another thread.
+        self.device = next(whole.parameters()).device
+        self.precision, self.pixels = precision, pixels
 
     @torch.inference_mode()
     def __call__(self, pixels: Tensor) -> Proposals:
@@ -246,11 +248,6 @@ def kernels(size: int) -> Iterator[None]:
         return
     with fewer_kernels(), sdpa_kernel([SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]):
         yield
-
-
-def _place(whole: Whole) -> torch.device:
-    """Where the weights are: "cuda" alone would mean another GPU in another thread."""
-    return next(whole.parameters()).device
 
 
 def padded(count: int) -> int:

@@ -83,7 +83,8 @@ def export_graph(what: str, loaded: LoadedWhole, precision: str) -> Exported:
     """
     check_exportable(what, loaded)
     onnx = import_onnx()
-    images = _made_up(loaded.pixels)
+    shape, noise = (MADE_UP, loaded.pixels, loaded.pixels, 3), torch.Generator().manual_seed(0)
+    images = torch.randint(0, 256, shape, dtype=torch.uint8, generator=noise)
     whole = copy.deepcopy(loaded.whole)
     whole.settle(images)  # as every engine does: what depends on no image is a constant
     module = _WithProbabilities(whole).eval()  # all of it: the exporter puts back the mode it finds
@@ -112,12 +113,6 @@ def import_onnx() -> Any:  # noqa: ANN401 - a module of an extra
         hint = "Run: pip install 'naic[onnx]'"
         raise MissingExtraError(error.name or "onnx", "is not installed", hint) from error
     return onnx
-
-
-def _made_up(pixels: int) -> Tensor:
-    generator = torch.Generator().manual_seed(0)
-    shape = (MADE_UP, pixels, pixels, 3)
-    return torch.randint(0, 256, shape, dtype=torch.uint8, generator=generator)
 
 
 def _trace(what: str, module: nn.Module, pixels: Tensor) -> bytes:

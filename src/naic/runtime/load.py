@@ -78,7 +78,8 @@ def make_ready(model: str | Path, device: str, runtime: str, precision: str) -> 
         return _exported(exported, chosen, runtime, precision, may_move=device == "auto")
     _check(runtime, precision, chosen)
     loaded = load_whole(where)
-    recorded = chosen.type == "cuda" and _recordable(loaded)
+    own = loaded.whole.spec.backbone(loaded.settings.model) or loaded.settings.backbone
+    recorded = chosen.type == "cuda" and backbone_spec(own).recordable
     if runtime == "auto":
         runtime = "graph" if recorded else "eager"
     if precision == "auto":
@@ -212,12 +213,6 @@ def _check(runtime: str, precision: str, device: torch.device) -> None:
     if runtime == "graph" and device.type != "cuda":
         why = f"a CUDA graph cannot run on {device}"
         raise ConfigError("runtime", why, "Leave it out, or use an NVIDIA GPU.")
-
-
-def _recordable(loaded: LoadedWhole) -> bool:
-    """Whether the model's backbone is known to be fit for a CUDA graph and for float16."""
-    own = loaded.whole.spec.backbone(loaded.settings.model)
-    return backbone_spec(own or loaded.settings.backbone).recordable
 
 
 def _known(name: str, value: str, values: tuple[str, ...]) -> None:

@@ -149,7 +149,7 @@ def _caption(
     if decoding.alternatives:
         sentences = found if found is not None else n_best(words, log_probs)
         if found is None and not decoding.repeats:
-            sentences = (sentence for sentence in sentences if not _repeats(sentence.words))
+            sentences = (s for s in sentences if not any(map(int.__eq__, s.words, s.words[1:])))
         others = tuple(_alternatives(itself, sentences, vocabulary, decoding))
     said = tuple(Word(*pairs[0], pairs) for pairs in likely)
     return Caption(itself.text, said, itself.confidence, others)
@@ -170,10 +170,6 @@ def _alternatives(
             seen.add(text)
             given += 1
             yield Alternative(text, math.exp(sentence.log_prob))
-
-
-def _repeats(words: tuple[int, ...]) -> bool:
-    return any(map(int.__eq__, words, words[1:]))
 
 
 def n_best(

@@ -183,13 +183,12 @@ class Feed:
         )
 
     def _sent(self, part: Draw) -> Draw:
-        there = {"images"}  # on the device already
-        own = {name: value for name, value in part._asdict().items() if name not in there}
-        sent = {name: self._send(value) for name, value in own.items() if value is not None}
+        sent = {
+            name: self._locked(value).to(self._device, non_blocking=True)
+            for name, value in part._asdict().items()
+            if value is not None and name != "images"  # which is on the device already
+        }
         return part._replace(**sent)
-
-    def _send(self, value: Tensor) -> Tensor:
-        return self._locked(value).to(self._device, non_blocking=True)
 
     def _locked(self, value: Tensor) -> Tensor:
         """In page-locked memory, from which a GPU copies while the host goes on."""

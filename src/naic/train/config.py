@@ -1,7 +1,7 @@
 """From a TOML file to the settings of a training run, checked to the last key."""
 
 import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import fields, is_dataclass
 from operator import attrgetter
 from pathlib import Path
@@ -28,7 +28,9 @@ def read_settings(path: Path, overrides: Sequence[tuple[str, str]] = ()) -> Sett
         if name in kinds:
             _put(values, name, value_of(text, kinds[name], f"--{name}"), path)
         elif captioner in CAPTIONERS or not name.startswith("model."):
-            raise _no_such_setting(name, kinds)
+            close = difflib.get_close_matches(name, kinds, n=1)
+            hint = f"Did you mean --{close[0]}?" if close else "`naic train --help` lists them all."
+            raise ConfigError(f"--{name}", "there is no such setting", hint)
     missing = [key for key in ("stage", "out", "captioner", "data") if key not in values]
     if missing:
         hint = "Add them to the file, or give them as options: --out DIR."
@@ -73,12 +75,6 @@ def _put(values: dict[str, Any], name: str, value: object, path: Path) -> None:
         if not isinstance(values, dict):
             raise ConfigError(f"{path}: {table}", "is not a table", f"Write [{table}].")
     values[key] = value
-
-
-def _no_such_setting(name: str, known: Iterable[str]) -> ConfigError:
-    close = difflib.get_close_matches(name, known, n=1)
-    hint = f"Did you mean --{close[0]}?" if close else "`naic train --help` lists them all."
-    return ConfigError(f"--{name}", "there is no such setting", hint)
 
 
 def model_config(settings: Settings) -> Any:  # noqa: ANN401

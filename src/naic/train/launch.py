@@ -46,7 +46,9 @@ def launch(nproc: int, arguments: list[str]) -> int:
     """
     if nproc < 1:
         raise ConfigError("--nproc", f"{nproc} is below 1", "Give the number of processes.")
-    os.environ.setdefault("OMP_NUM_THREADS", str(max(1, _cores() // nproc)))
+    # The cores that we may use, not all that the machine has.
+    cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+    os.environ.setdefault("OMP_NUM_THREADS", str(max(1, cores // nproc)))
     os.environ[LAUNCHER_PID] = str(os.getpid())
     if not os.environ.get("NAIC_DEBUG"):
         # Its warnings and tracebacks repeat in forty lines what we say in one.
@@ -84,11 +86,6 @@ def _config(nproc: int) -> LaunchConfig:
         signals_to_handle=",".join(heard),
         logs_specs=_RankZeroSpeaks(),
     )
-
-
-def _cores() -> int:
-    """The cores that we may use, not all that the machine has."""
-    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
 
 
 def _blame(failures: Mapping[int, ProcessFailure]) -> int:

@@ -171,7 +171,8 @@ class Display:
         due = now - self._last_line >= SECONDS_BETWEEN_LINES or step >= total or "cider" in values
         if due and not more:
             self._last_line = now
-            self._console.print(Text(self._line(now)))
+            numbers = [f"{name} {value}" for name, value in self._shown()]
+            self._console.print(Text(", ".join([self._heading(now), *numbers])))
 
     def example(self, captions: Sequence[str]) -> None:
         """Show a few captions of the model as it is now."""
@@ -199,10 +200,6 @@ class Display:
         bar = ProgressBar(total=max(total, 1), completed=step, width=40)
         heading = Text(self._heading(time.monotonic()), style="bold")
         self._live.update(Group(heading, bar, table, *captions), refresh=True)
-
-    def _line(self, now: float) -> str:
-        numbers = [f"{name} {value}" for name, value in self._shown()]
-        return ", ".join([self._heading(now), *numbers])
 
     def _heading(self, now: float) -> str:
         step, total, epoch = self._place

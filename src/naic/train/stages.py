@@ -135,7 +135,8 @@ def scst(model: nn.Module, batch: Batch, tools: Tools) -> tuple[Tensor, Logs]:
         greedy = tools.spec.caption(tools.plain, batch.features, batch.mask, Decoding())
         baseline = rewards.score(greedy, batch.rows)[:, None]  # (B, 1)
     said = spoken(words)  # (B, S, N)
-    log_probs = _log_probs_of(model(batch.features, batch.mask, words), words)  # (B, S, N)
+    policy = log_policy(model(batch.features, batch.mask, words))  # what is no word has -inf
+    log_probs = policy.gather(-1, words[..., None])[..., 0]  # (B, S, N)
     advantage = (reward - baseline).float()[..., None]  # (B, S, 1)
     share = batch.images * samples
     loss = policy_loss(log_probs, advantage, said) / share
@@ -179,11 +180,6 @@ def cmal(model: nn.Module, batch: Batch, tools: Tools) -> tuple[Tensor, Logs]:
         "advantage": sizes.mean(),
         **{f"advantage_{agent:02d}": size for agent, size in enumerate(sizes.unbind(), 1)},
     }
-
-
-def _log_probs_of(logits: Tensor, words: Tensor) -> Tensor:
-    """(..., N) the policy's log-probabilities of the words; what is no word has -inf."""
-    return log_policy(logits).gather(-1, words[..., None])[..., 0]
 
 
 def _judge(
