@@ -165,7 +165,8 @@ class SCSTSettings:
     Attributes:
         baseline: "greedy" is the caption of beam 1, "loo" the mean reward of the other samples.
         samples: Captions sampled for an image.
-        dropout: Leave it on; off, the captions come from the very policy that is improved.
+        dropout: Keep dropout on while sampling; without, the captions come from the very policy
+            that is improved.
         bleu4: Weight of BLEU-4 in the reward beside CIDEr-D, whose weight is 1.
     """
 
