@@ -27,7 +27,7 @@ from naic.backbones.load import Backbone, load_backbone
 from naic.data.decoding import ImageDecoder
 from naic.data.readers import read
 from naic.data.records import Problems
-from naic.errors import Callbacks, Progress
+from naic.progress import Callbacks, Progress
 from naic.tasks.options import PrepareOptions
 from naic.tasks.prepare import prepare
 

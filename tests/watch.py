@@ -2,7 +2,7 @@
 
 from contextlib import nullcontext
 
-from naic.errors import Callbacks, Update
+from naic.progress import Callbacks, Update
 
 
 def watch(update: Update) -> Callbacks:

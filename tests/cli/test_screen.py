@@ -5,7 +5,7 @@ import pytest
 
 from naic.cli import screen
 from naic.cli.screen import progress
-from naic.errors import Progress
+from naic.progress import Progress
 
 
 class Clock:

@@ -15,9 +15,10 @@ import torch
 
 from naic.data.features import FeatureStore
 from naic.decode.stepwise import beam_search
-from naic.errors import ConfigError, Progress, StoreError
+from naic.errors import ConfigError, StoreError
 from naic.files import TEMPORARY_SUFFIX
 from naic.models.folder import load_model
+from naic.progress import Progress
 from naic.tasks.distil import distil
 from naic.tasks.options import DistilOptions
 from tests.data.stores import make_store

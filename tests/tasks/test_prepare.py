@@ -13,7 +13,8 @@ import torch
 from naic.backbones.load import load_backbone
 from naic.cli.main import main
 from naic.data.features import FeatureStore
-from naic.errors import ConfigError, Progress, StoreError, WriteError
+from naic.errors import ConfigError, StoreError, WriteError
+from naic.progress import Progress
 from naic.tasks.options import PrepareOptions
 from naic.tasks.prepare import Prepared, dry_run, prepare
 from tests.tasks.bad_files import WAYS, jpeg, make_folder

@@ -8,7 +8,7 @@ from rich.table import Table
 
 from naic.cli.main import FAILED, SOME_SKIPPED, parse
 from naic.cli.screen import progress
-from naic.errors import Callbacks
+from naic.progress import Callbacks
 from naic.tasks.benchmark.report import Report
 from naic.tasks.benchmark.rows import BenchmarkOptions, Row
 from naic.tasks.benchmark.run import benchmark, dry_run

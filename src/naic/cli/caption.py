@@ -10,8 +10,9 @@ from typing import TextIO
 
 from naic.cli.main import FAILED, INTERRUPTED, SOME_SKIPPED, parse
 from naic.cli.screen import progress
-from naic.errors import SILENT, Callbacks, Problem, Update, WriteError
+from naic.errors import Problem, WriteError
 from naic.files import printable
+from naic.progress import SILENT, Callbacks, Update
 from naic.tasks.caption.options import CaptionOptions
 from naic.tasks.caption.run import Captioned, caption
 

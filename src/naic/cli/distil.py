@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from naic.cli.main import parse
 from naic.cli.screen import print_problems, progress
-from naic.errors import Callbacks
+from naic.progress import Callbacks
 from naic.tasks.distil import DistilDryRun, Distilled, distil, dry_run
 from naic.tasks.options import DistilOptions
 

@@ -9,8 +9,8 @@ from rich.console import Console
 from rich.table import Table
 
 from naic.cli.main import FAILED, SOME_SKIPPED, parse
-from naic.errors import Callbacks
 from naic.metrics.score import FEWEST_IMAGES
+from naic.progress import Callbacks
 from naic.tasks.evaluate.options import EvaluateOptions, check_log, names_test
 from naic.tasks.evaluate.report import log_test_evaluation, signature_line, write_reports
 from naic.tasks.evaluate.run import Evaluation, evaluate

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from naic.cli.main import parse
 from naic.cli.screen import print_problems, progress
-from naic.errors import Callbacks
+from naic.progress import Callbacks
 from naic.tasks.finetune.plan import FinetuneOptions
 from naic.tasks.finetune.run import Finetuned, FinetuneDryRun, HeldOutScore, dry_run, finetune
 

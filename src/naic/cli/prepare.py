@@ -12,7 +12,8 @@ from naic.cli.main import FAILED, SOME_SKIPPED
 from naic.cli.screen import print_problems, progress
 from naic.config import read_toml, structure
 from naic.data.readers import Reading
-from naic.errors import Callbacks, ConfigError
+from naic.errors import ConfigError
+from naic.progress import Callbacks
 from naic.tasks.options import PrepareOptions
 from naic.tasks.prepare import Prepared, PrepareDryRun, dry_run, prepare
 

@@ -11,7 +11,7 @@ from rich.table import Table
 
 from naic.cli.main import SOME_SKIPPED, parse
 from naic.cli.screen import progress
-from naic.errors import Callbacks
+from naic.progress import Callbacks
 from naic.tasks.reproduce.gallery import Example, mark
 from naic.tasks.reproduce.report import Reproduced
 from naic.tasks.reproduce.run import dry_run, reproduce

@@ -17,7 +17,8 @@ from rich.progress import (
 from rich.progress import Progress as Bars
 
 from naic.cli.main import SOME_SKIPPED
-from naic.errors import Problem, Progress, Update
+from naic.errors import Problem
+from naic.progress import Progress, Update
 
 SECONDS_BETWEEN_LINES = 10.0
 REASONS_SHOWN = 12

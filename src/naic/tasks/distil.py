@@ -20,7 +20,8 @@ from naic.data.joined import JoinedStore, backbone
 from naic.data.pseudo import OWN, PseudoStore, PseudoWriter, Taught, remove_halves
 from naic.data.readers import read
 from naic.data.records import Problems
-from naic.errors import SILENT, Callbacks, DataError, Problem, Progress, StoreError, Update
+from naic.errors import DataError, Problem, StoreError
+from naic.progress import SILENT, Callbacks, Progress, Update
 from naic.resume import claim, locked, refuse_strangers
 from naic.tasks.options import DistilOptions, PrepareOptions
 from naic.tasks.prepare import prepare

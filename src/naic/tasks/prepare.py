@@ -19,8 +19,9 @@ from naic.data.joined import SEEN, read_seen
 from naic.data.readers import Reading, read
 from naic.data.records import Problems, Record
 from naic.data.storewriter import ShardRows, StoreWriter
-from naic.errors import SILENT, Callbacks, ConfigError, Problem, Progress, StoreError, Update
+from naic.errors import ConfigError, Problem, StoreError
 from naic.files import write_atomically
+from naic.progress import SILENT, Callbacks, Progress, Update
 from naic.resume import claim
 from naic.tasks.options import PrepareOptions
 

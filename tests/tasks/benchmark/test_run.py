@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from naic.errors import CheckpointError, ConfigError, Progress
+from naic.errors import CheckpointError, ConfigError
+from naic.progress import Progress
 from naic.tasks.benchmark import run as task
 from naic.tasks.benchmark.models import Contest
 from naic.tasks.benchmark.report import charts

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from naic.errors import Callbacks, ImageError, Problem, Progress
+from naic.errors import ImageError, Problem
+from naic.progress import Callbacks, Progress
 from naic.tasks.caption.options import CaptionOptions
 from naic.tasks.caption.run import Captioned, caption
 

@@ -11,7 +11,8 @@ import pytest
 import tyro
 
 import naic.tasks.caption.output
-from naic.errors import CheckpointError, ConfigError, DataError, Problem, Progress, StoreError
+from naic.errors import CheckpointError, ConfigError, DataError, Problem, StoreError
+from naic.progress import Progress
 from naic.tasks.caption.options import CaptionOptions
 from tests.tasks.caption.small import NO_MODEL, Fake, run, says, touch
 

@@ -10,9 +10,10 @@ import pytest
 from naic.data.readers.captions import read_captions
 from naic.data.records import Problems
 from naic.data.shapes import dataset
-from naic.errors import Callbacks, ConfigError, DataError, MetricError, MissingExtraError
+from naic.errors import ConfigError, DataError, MetricError, MissingExtraError
 from naic.metrics.cider import DocumentFrequencies, bleu, cider
 from naic.metrics.score import FEWEST_IMAGES, Difference, Score, mean_score
+from naic.progress import Callbacks
 from naic.tasks.evaluate.options import EvaluateOptions
 from naic.tasks.evaluate.run import evaluate, tokenised
 from tests.data.readers.helpers import Item, karpathy_value, write_json

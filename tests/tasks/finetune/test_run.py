@@ -13,7 +13,6 @@ import torch
 
 from naic.errors import (
     BackboneError,
-    Callbacks,
     CheckpointError,
     ConfigError,
     DataError,
@@ -21,6 +20,7 @@ from naic.errors import (
     StoreError,
 )
 from naic.models.folder import load_model
+from naic.progress import Callbacks
 from naic.runtime.captioner import Captioner
 from naic.tasks.finetune import run as task
 from naic.tasks.finetune.run import Finetuned, dry_run, finetune

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from naic.config import to_toml
-from naic.errors import Callbacks
+from naic.progress import Callbacks
 from naic.tasks.reproduce.run_file import ReproduceOptions
 
 SCENES, UNLABELLED = 120, 40  # of which 96 and 32 are learnt from

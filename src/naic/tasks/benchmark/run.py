@@ -7,7 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from naic import __version__
-from naic.errors import SILENT, Callbacks, NaicError, Progress
+from naic.errors import NaicError
+from naic.progress import SILENT, Callbacks, Progress
 from naic.tasks.benchmark.report import Report, describe, notes, save
 from naic.tasks.benchmark.rows import (
     BEAM,

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from naic.errors import SILENT, Callbacks, ConfigError, ImageError, Problem, Progress, Update
+from naic.errors import ConfigError, ImageError, Problem
+from naic.progress import SILENT, Callbacks, Progress, Update
 from naic.tasks.caption.find import Found, find_images
 from naic.tasks.caption.options import CaptionOptions
 from naic.tasks.caption.rows import Rows, refuse_same_images

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from naic.data.readers.captions import Captions, ImageCaptions, read_captions
 from naic.data.records import CaptionReader, Problems
-from naic.errors import SILENT, Callbacks, ConfigError, MissingExtraError, NaicError, Problem
+from naic.errors import ConfigError, MissingExtraError, NaicError, Problem
 from naic.files import printable
 from naic.metrics.cider import DocumentFrequencies, bleu, cider, rouge_l
 from naic.metrics.score import (
@@ -19,6 +19,7 @@ from naic.metrics.score import (
     interval,
     resample,
 )
+from naic.progress import SILENT, Callbacks
 from naic.tasks.evaluate.options import JAVA, NAMES, EvaluateOptions, Metric
 from naic.tasks.evaluate.report import Corpus, digest, sign
 from naic.tasks.evaluate.results_file import ResultsFile, pair, read_results

@@ -19,8 +19,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from naic.config import structure
-from naic.errors import SILENT, Callbacks, ConfigError, MissingExtraError, Problem, StoreError
+from naic.errors import ConfigError, MissingExtraError, Problem, StoreError
 from naic.files import sweep, write_atomically, writing
+from naic.progress import SILENT, Callbacks
 from naic.resume import claim, keep_request
 from naic.tasks.finetune import steps
 from naic.tasks.finetune.plan import (

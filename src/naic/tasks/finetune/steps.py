@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from naic.data.features import FeatureStore
-from naic.errors import BackboneError, Callbacks, DataError, Problem
+from naic.errors import BackboneError, DataError, Problem
 from naic.files import whole_folder
+from naic.progress import Callbacks
 from naic.tasks.finetune.plan import HELD_OUT, TRAIN, FinetuneOptions, FinetunePlan
 from naic.tasks.options import PrepareOptions
 from naic.tasks.prepare import prepare

@@ -13,7 +13,8 @@ from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import Any
 
-from naic.errors import SILENT, Callbacks, TrainingError
+from naic.errors import TrainingError
+from naic.progress import SILENT, Callbacks
 from naic.tasks.reproduce.stage_runner import StageRunner
 
 Entry = tuple[str, int]  # a stage, and the number of its seed

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from naic.errors import Callbacks, ConfigError
+from naic.errors import ConfigError
 from naic.files import remove_temporaries, write_atomically
+from naic.progress import Callbacks
 from naic.tasks.charts import Bar, Dot, Line, bars, lines, scatter
 from naic.tasks.options import WORDS
 from naic.tasks.reproduce import gallery, tables

@@ -4,7 +4,8 @@ import time
 from dataclasses import dataclass, replace
 
 from naic.data.features import FeatureStore
-from naic.errors import Callbacks, ConfigError
+from naic.errors import ConfigError
+from naic.progress import Callbacks
 from naic.resume import claim, locked
 from naic.tasks.evaluate.options import check_log, names_test
 from naic.tasks.reproduce.parallel_stages import make_together

@@ -12,7 +12,8 @@ from naic.config import structure
 from naic.data.features import FeatureStore
 from naic.data.joined import JoinedStore, check_unseen
 from naic.data.pseudo import PseudoStore, PseudoWriter
-from naic.errors import Callbacks, ConfigError, StoreError
+from naic.errors import ConfigError, StoreError
+from naic.progress import Callbacks
 from naic.resume import claim
 from naic.tasks.distil import distil
 from naic.tasks.options import DistilOptions, PrepareOptions
