@@ -88,6 +88,9 @@ def _sizes(found: Found) -> str:
     )
     return f"""## Size
 
+Counted at the last commit of the restructuring itself: the vision transformers among the backbones,
+which came at the same time, are not in it.
+
 | | before | after |
 |---|---|---|
 {rows}
