@@ -104,7 +104,7 @@ def grid_of(name: str) -> int:
     return int(asked)
 
 
-class Block(nn.Module):
+class VitBlock(nn.Module):
     """Attention among all patches, then a feed-forward layer; both are added to what came in."""
 
     def __init__(self, shape: VitShape) -> None:
@@ -149,7 +149,7 @@ class VisionTransformer(nn.Module):
         self.early: nn.Module = (
             nn.LayerNorm(shape.width, shape.epsilon) if shape.early_norm else nn.Identity()
         )
-        self.blocks = nn.ModuleList(Block(shape) for _ in range(shape.depth))
+        self.blocks = nn.ModuleList(VitBlock(shape) for _ in range(shape.depth))
         self.norm = nn.LayerNorm(shape.width, shape.epsilon)
         self.shrink: Tensor | None
         matrix = None if self.side == PIXELS else shrinking(PIXELS, self.side)  # (side, PIXELS)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from naic.errors import MissingExtraError
-from naic.tasks.benchmark.other_models import Rivals
+from naic.tasks.benchmark.other_models import OtherModels
 
 CPU = torch.device("cpu")
 
@@ -50,10 +50,10 @@ def built(monkeypatch: pytest.MonkeyPatch) -> list[Model]:
 
 
 def test_they_write_a_fixed_number_of_tokens(built: list[Model]) -> None:
-    rivals = Rivals(CPU, "bfloat16")
+    other_models = OtherModels(CPU, "bfloat16")
     for width in (1, 3):
-        rivals.runner("blip", width, 11, 4)()
-    rivals.runner("vit-gpt2", 1, 11, 1)()
+        other_models.runner("blip", width, 11, 4)()
+    other_models.runner("vit-gpt2", 1, 11, 1)()
     blip, gpt2 = built  # built once each
     fixed: dict[str, Any] = {"min_new_tokens": 11, "max_new_tokens": 11, "do_sample": False}
     assert blip.asked == [
@@ -68,4 +68,4 @@ def test_they_write_a_fixed_number_of_tokens(built: list[Model]) -> None:
 def test_a_missing_package_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "transformers", None)
     with pytest.raises(MissingExtraError, match="pip install transformers"):
-        Rivals(CPU, "float32").runner("blip", 1, 11, 1)
+        OtherModels(CPU, "float32").runner("blip", 1, 11, 1)

@@ -21,7 +21,9 @@ from tests.runtime.small import NETWORK, make_model
 from tests.watch import watch
 
 TEACHER = [f"teacher, {how}{end}" for end in ("", ", no cache") for how in ("greedy", "beam 3")]
-RIVALS = [f"{who}, {how}" for who in ("BLIP-base", "ViT-GPT2") for how in ("greedy", "beam 3")]
+OTHER_MODELS = [
+    f"{who}, {how}" for who in ("BLIP-base", "ViT-GPT2") for how in ("greedy", "beam 3")
+]
 
 
 @pytest.fixture(scope="module")
@@ -48,14 +50,14 @@ def names(rows: list[Row], *group: object) -> list[str]:
 
 
 def test_all_that_is_planned_on_a_gpu() -> None:
-    rows = plan(BenchmarkOptions(), "cuda", rivals=True)
+    rows = plan(BenchmarkOptions(), "cuda", other_models=True)
     assert list(dict.fromkeys(row.batch for row in rows)) == [1, 4, 16, 64, 256]
     assert {row.precision for row in rows} == {"float16"}
     assert {row.state for row in rows} == {"planned"}
     for batch, runtime in itertools.product((1, 256), ("graph", "eager")):
         assert names(rows, batch, runtime, "float16", "decode") == ["NAIC", *TEACHER]
         both = ["NAIC", "NAIC, as text", *TEACHER]
-        others = RIVALS if runtime == "eager" else []
+        others = OTHER_MODELS if runtime == "eager" else []
         assert names(rows, batch, runtime, "float16", "whole") == [*both, *others]
     assert [row.group[:2] for row in rows[:3]] == [(1, "graph")] * 3  # what matters most is first
     groups = [group for group, _ in itertools.groupby(rows, key=lambda row: row.group)]
@@ -63,31 +65,35 @@ def test_all_that_is_planned_on_a_gpu() -> None:
 
 
 def test_all_that_is_planned_on_a_processor() -> None:
-    rows = plan(BenchmarkOptions(), "cpu", rivals=True)
+    rows = plan(BenchmarkOptions(), "cpu", other_models=True)
     assert list(dict.fromkeys(row.batch for row in rows)) == [1, 4, 16]
-    assert {row.batch for row in rows if row.name in RIVALS} == {1}
+    assert {row.batch for row in rows if row.name in OTHER_MODELS} == {1}
     for precision in ("float32", "int8"):
         whole = [row for row in rows if row.group == (1, "onnx", precision, "whole")]
         assert [row.state for row in whole] == ["planned", "planned", "left out"]
         assert "one pass" in whole[-1].why
         assert whole[-1].name == "teacher, greedy"
     asked = BenchmarkOptions(runtimes=("graph", "compile"), parts="decode", batches=(8, 8))
-    rows = plan(asked, "cpu", rivals=True)
+    rows = plan(asked, "cpu", other_models=True)
     assert {row.why for row in rows if row.runtime == "graph"} == {
         "a CUDA graph needs an NVIDIA GPU"
     }
     compiled = [row for row in rows if row.runtime == "compile"]
     assert [row.state for row in compiled] == ["planned"] * 3 + ["left out"] * 2
-    onnx = plan(replace(asked, runtimes=("onnx",)), "cuda", rivals=True)
+    onnx = plan(replace(asked, runtimes=("onnx",)), "cuda", other_models=True)
     assert [row.state for row in onnx] == ["left out"] * 2
 
 
-def test_rivals_that_are_named_are_planned_though_they_are_missing() -> None:
-    assert not [row for row in plan(BenchmarkOptions(), "cuda", rivals=False) if row.name in RIVALS]
-    rows = plan(BenchmarkOptions(against=("blip",), batches=(1,)), "cuda", rivals=False)
-    assert [row.name for row in rows if row.name in RIVALS] == RIVALS[:2]
-    rows = plan(BenchmarkOptions(against=()), "cuda", rivals=True)
-    assert not [row for row in rows if row.name in RIVALS]
+def test_other_models_that_are_named_are_planned_though_they_are_missing() -> None:
+    assert not [
+        row
+        for row in plan(BenchmarkOptions(), "cuda", other_models=False)
+        if row.name in OTHER_MODELS
+    ]
+    rows = plan(BenchmarkOptions(against=("blip",), batches=(1,)), "cuda", other_models=False)
+    assert [row.name for row in rows if row.name in OTHER_MODELS] == OTHER_MODELS[:2]
+    rows = plan(BenchmarkOptions(against=()), "cuda", other_models=True)
+    assert not [row for row in rows if row.name in OTHER_MODELS]
 
 
 def timed(runtime: str, part: str, model: str, taken: float, batch: int = 1, **more: Any) -> Row:

@@ -28,7 +28,7 @@ BLIP_PIXELS, VIT_PIXELS = 384, 224
 GPT2_END, GPT2_PAD = 50256, 50255
 
 
-class Rivals:
+class OtherModels:
     """The models on a device, each built when it is first asked for."""
 
     def __init__(self, device: torch.device, precision: str) -> None:

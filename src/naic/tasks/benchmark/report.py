@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from naic.files import write_atomically
-from naic.tasks.benchmark.rows import NAIC, RIVALS, TEACHER, BenchmarkOptions, Row
+from naic.tasks.benchmark.rows import NAIC, OTHER_MODELS, TEACHER, BenchmarkOptions, Row
 from naic.tasks.charts import Bar, Line, bars, lines
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def notes(options: BenchmarkOptions, rows: Sequence[Row]) -> list[str]:
         "once, and reads all words so far again for each word.",
         "Ratios are of medians in one runtime, precision and batch; these rows took turns.",
     ]
-    if any(row.model in RIVALS.values() for row in rows):
+    if any(row.model in OTHER_MODELS.values() for row in rows):
         found.append(
             "BLIP-base and ViT-GPT2: transformers' generate, eager, as its users run it; weights "
             f"that nobody trained, {words} tokens, pixels ready on the device. Their ratio as used "
@@ -120,12 +120,16 @@ def charts(rows: Sequence[Row]) -> dict[str, str]:
 
 
 def _latency(part: str, rows: Sequence[Row]) -> str | None:
-    """The first runtime that was timed, at the smallest batch; rivals run eagerly, and say so."""
+    """The first runtime that was timed, at the smallest batch; other models run eagerly."""
     first = next((row for row in rows if row.name == NAIC), None)
     if first is None:
         return None
-    same = [row for row in rows if row.group == first.group and row.model not in RIVALS.values()]
-    others = [row for row in rows if row.model in RIVALS.values() and row.batch == first.batch]
+    same = [
+        row for row in rows if row.group == first.group and row.model not in OTHER_MODELS.values()
+    ]
+    others = [
+        row for row in rows if row.model in OTHER_MODELS.values() and row.batch == first.batch
+    ]
     found = [
         Bar(f"{row.name}{how}", row.median_ms, row.median_ms, row.p99_ms)
         for own, how in ((same, ""), (others, ", eager"))

@@ -14,7 +14,7 @@ from naic.errors import ConfigError
 from naic.tasks.options import WORDS
 
 Runtime = Literal["eager", "compile", "graph", "onnx"]
-Rival = Literal["blip", "vit-gpt2"]
+OtherModel = Literal["blip", "vit-gpt2"]
 MOST_BATCH = 4096
 
 
@@ -51,7 +51,7 @@ class BenchmarkOptions:
     parts: Literal["all", "decode", "whole"] = "all"
     batches: tuple[int, ...] | None = None
     words: int = WORDS
-    against: tuple[Rival, ...] | None = None
+    against: tuple[OtherModel, ...] | None = None
     seconds: float = 0.5
     out: Annotated[Path | None, arg(metavar="FILE.json")] = None
     dry_run: bool = False
@@ -110,7 +110,7 @@ BATCHES = {"cuda": (1, 4, 16, 64, 256), "cpu": (1, 4, 16)}
 RUNTIMES: dict[str, tuple[Runtime, ...]] = {"cuda": ("graph", "eager"), "cpu": ("eager", "onnx")}
 PRECISIONS = {"cuda": "float16", "cpu": "float32"}
 NAIC, TEACHER = "NAIC", "teacher"
-RIVALS: dict[Rival, str] = {"blip": "BLIP-base", "vit-gpt2": "ViT-GPT2"}
+OTHER_MODELS: dict[OtherModel, str] = {"blip": "BLIP-base", "vit-gpt2": "ViT-GPT2"}
 PARALLEL, WRITTEN, GREEDY, BEAMS = "parallel", "parallel, as text", "greedy", f"beam {BEAM}"
 
 NO_GRAPH = "a CUDA graph needs an NVIDIA GPU"
@@ -180,14 +180,14 @@ class Row:
         return f"{self.model}, {self.decoding}{without}"
 
 
-def plan(options: BenchmarkOptions, device: str, *, rivals: bool) -> list[Row]:
+def plan(options: BenchmarkOptions, device: str, *, other_models: bool) -> list[Row]:
     """All rows, in the order in which they are timed.
 
     Args:
         options: what was asked for.
         device: "cpu" or "cuda".
-        rivals: whether transformers is here; rivals that were named are planned all the same, and
-            say that it is missing.
+        other_models: whether transformers is here; models that were named are planned all the
+            same, and say that it is missing.
     """
     parts = ("decode", "whole") if options.parts == "all" else (options.parts,)
     runtimes = options.runtimes or RUNTIMES[device]
@@ -199,11 +199,11 @@ def plan(options: BenchmarkOptions, device: str, *, rivals: bool) -> list[Row]:
                 rows += _own(part, runtime, batch, device)
         # On a processor they take seconds for one image.
         if "whole" in parts and (device == "cuda" or batch == batches[0]):
-            against = options.against if options.against is not None else tuple(RIVALS)
-            if rivals or options.against:
+            against = options.against if options.against is not None else tuple(OTHER_MODELS)
+            if other_models or options.against:
                 rows += _others(against, batch, device)
     order = {group: place for place, group in enumerate(dict.fromkeys(row.group for row in rows))}
-    return sorted(rows, key=lambda row: order[row.group])  # the rivals to the eager ones
+    return sorted(rows, key=lambda row: order[row.group])  # other models to the eager ones
 
 
 def _own(part: str, runtime: str, batch: int, device: str) -> Iterator[Row]:
@@ -236,10 +236,10 @@ def _onnx(naic: Row, device: str) -> Iterator[Row]:
         yield replace(teacher, state="left out", why=NO_TEACHER)
 
 
-def _others(names: Sequence[Rival], batch: int, device: str) -> Iterator[Row]:
+def _others(names: Sequence[OtherModel], batch: int, device: str) -> Iterator[Row]:
     for name in names:
         for decoding in (GREEDY, BEAMS):
-            model = RIVALS[name]
+            model = OTHER_MODELS[name]
             yield Row("whole", "eager", PRECISIONS[device], batch, model, decoding, "on")
 
 
@@ -266,7 +266,7 @@ def with_ratios(rows: Sequence[Row]) -> list[Row]:
 def _compared(row: Row, same: float | None, fastest: float | None) -> Row:
     if row.median_ms is None or row.model == NAIC:
         return row
-    used = fastest if row.model in RIVALS.values() else None
+    used = fastest if row.model in OTHER_MODELS.values() else None
     return replace(
         row,
         ratio=row.median_ms / same if same else None,

@@ -13,8 +13,8 @@ from naic.tasks.benchmark.report import Report, describe, notes, save
 from naic.tasks.benchmark.rows import (
     BEAM,
     BEAMS,
+    OTHER_MODELS,
     PRECISIONS,
-    RIVALS,
     TEACHER,
     WRITTEN,
     BenchmarkOptions,
@@ -28,10 +28,10 @@ if TYPE_CHECKING:  # torch takes a second to import: not before there is work fo
     import torch
 
     from naic.tasks.benchmark.models import Contest
-    from naic.tasks.benchmark.other_models import Rivals
+    from naic.tasks.benchmark.other_models import OtherModels
     from naic.tasks.benchmark.timing import Run, Timed
 
-_NAMES = {name: rival for rival, name in RIVALS.items()}
+_NAMES = {name: other_model for other_model, name in OTHER_MODELS.items()}
 
 
 def dry_run(options: BenchmarkOptions) -> list[Row]:
@@ -44,8 +44,8 @@ def dry_run(options: BenchmarkOptions) -> list[Row]:
 
     options.check()
     device = choose_device(options.device)
-    rivals = importlib.util.find_spec("transformers") is not None
-    return plan(options, device.type, rivals=rivals)
+    other_models = importlib.util.find_spec("transformers") is not None
+    return plan(options, device.type, other_models=other_models)
 
 
 def benchmark(options: BenchmarkOptions, callbacks: Callbacks = SILENT) -> Report:
@@ -63,7 +63,7 @@ def benchmark(options: BenchmarkOptions, callbacks: Callbacks = SILENT) -> Repor
         WriteError: the file cannot be written.
     """
     from naic.device import choose_device, keep_freed_memory
-    from naic.tasks.benchmark.other_models import Rivals
+    from naic.tasks.benchmark.other_models import OtherModels
     from naic.tasks.benchmark.timing import machine
 
     rows = dry_run(options)
@@ -84,7 +84,7 @@ def benchmark(options: BenchmarkOptions, callbacks: Callbacks = SILENT) -> Repor
         finished=False,
         rows=rows,
     )
-    timer = _Timer(options, contest, Rivals(device, PRECISIONS[device.type]))
+    timer = _Timer(options, contest, OtherModels(device, PRECISIONS[device.type]))
     done: list[Row] = []
     with callbacks.progress("rows") as update:
         for _, group in itertools.groupby(rows, key=lambda row: row.group):
@@ -114,8 +114,10 @@ def _contest(options: BenchmarkOptions, device: "torch.device") -> "Contest":
 class _Timer:
     """Turns rows that are planned into rows that are timed."""
 
-    def __init__(self, options: BenchmarkOptions, contest: "Contest", rivals: "Rivals") -> None:
-        self._options, self._contest, self._rivals = options, contest, rivals
+    def __init__(
+        self, options: BenchmarkOptions, contest: "Contest", other_models: "OtherModels"
+    ) -> None:
+        self._options, self._contest, self._other_models = options, contest, other_models
 
     def time(self, rows: Sequence[Row]) -> Iterator[Row]:
         """All rows of a group; they take turns."""
@@ -142,7 +144,7 @@ class _Timer:
         width = BEAM if row.decoding == BEAMS else 1
         if row.model in _NAMES:
             words = self._options.words
-            return self._rivals.runner(_NAMES[row.model], width, words, row.batch)
+            return self._other_models.runner(_NAMES[row.model], width, words, row.batch)
         causal, cached = row.model == TEACHER, row.cache != "off"
         way = Way(causal, width, cached, text=row.decoding == WRITTEN)
         return self._contest.runner(row.part, way, row.runtime, row.precision, row.batch)
