@@ -140,6 +140,13 @@ def cache_folder() -> Path:
         raise ConfigError("NAIC_CACHE", why, "Set it to a folder.") from None
 
 
+def keep_in_cache(path: Path, data: bytes) -> None:
+    """Write a file of the cache; where that cannot be done, it is made again next time."""
+    with contextlib.suppress(OSError, WriteError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, data)
+
+
 def printable(text: str) -> str:
     """`text` with what a report, an id or a UTF-8 file cannot hold written as an escape.
 

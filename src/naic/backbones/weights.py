@@ -17,8 +17,8 @@ from torch import Tensor
 
 from naic.backbones.efficientnet import Conv, EfficientNetLite
 from naic.backbones.inside import backbone_digest, tuned_backbone
-from naic.errors import BackboneError, MissingExtraError, WriteError
-from naic.files import cache_folder, write_atomically
+from naic.errors import BackboneError, MissingExtraError
+from naic.files import cache_folder, keep_in_cache
 
 CONVERSION = 2  # a cache made by another conversion is not used
 BATCH_NORM_EPSILON = 1e-3  # TensorFlow's value, with which the networks were trained
@@ -54,11 +54,7 @@ def _converted(name: str) -> bytes:
     except (OSError, SafetensorError):
         pass  # not converted yet, or damaged: convert (again)
     data = save(convert(torch.load(source, map_location="cpu", weights_only=True), name))
-    try:
-        cached.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(cached, data)
-    except (OSError, WriteError):
-        pass  # a cache that cannot be written costs a second next time, no more
+    keep_in_cache(cached, data)
     return data
 
 
