@@ -391,7 +391,7 @@ def test_joined_names_need_one_grid_and_no_file(tmp_path: Path) -> None:
     with pytest.raises(BackboneError, match="no cells in common"):
         load_vit("clip-vit-b16@16+dinov2-vits14")
     with pytest.raises(BackboneError, match="joins several"):
-        load_vit("clip-vit-b16+dinov2-vits14", tmp_path)
+        load_vit("clip-vit-b16+dinov2-vits14", tmp_path / "model.safetensors")
 
 
 def test_without_onnx_it_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,7 +29,9 @@ IMAGES, SIZE = 12, 64
 QUIET = {"log_every": 1, "validate_every": 1.0, "save_every": 1.0}
 
 
-def make_store(folder: Path, weights: Path | None = None, *, pixels: bool = False) -> FeatureStore:
+def make_store(
+    folder: Path, weights: Path | None = None, *, pixels: bool = False, network: str = NETWORK
+) -> FeatureStore:
     """The same images as pixels, or as features of the package's backbone or a model's."""
     random = np.random.default_rng(0)
     images = random.integers(0, 256, (IMAGES, SIZE, SIZE, 3), np.uint8)
@@ -37,9 +39,9 @@ def make_store(folder: Path, weights: Path | None = None, *, pixels: bool = Fals
         found = Patches()(torch.from_numpy(images)).numpy()
         seen: dict[str, Any] = {"backbone": "pixels", "weights": "p", "dtype": "uint8"}
     else:
-        backbone = load_backbone(NETWORK, pixels=SIZE, weights=weights, device="cpu")
+        backbone = load_backbone(network, pixels=SIZE, weights=weights, device="cpu")
         found = backbone(torch.from_numpy(images)).half().numpy()
-        seen = {"backbone": NETWORK, "weights": backbone.digest, "dtype": "float16"}
+        seen = {"backbone": network, "weights": backbone.digest, "dtype": "float16"}
     records = [
         Record(str(i), NoImage(), captions_of(i), "train" if i < 8 else "val")
         for i in range(IMAGES)

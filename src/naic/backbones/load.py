@@ -45,10 +45,12 @@ class Trainable(NamedTuple):
     Attributes:
         make: the network as it is built, its weights random.
         dim: F, the numbers of a region.
+        side: cells a side of its grid, whatever the image; 0: one for each 32 pixels.
     """
 
     make: Callable[[], nn.Module]
     dim: int
+    side: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +102,12 @@ def _vit(name: str, weights: Path | None) -> Trained:
     return Trained(*load_vit(name, weights))
 
 
+def _trainable_vit(name: str) -> Trainable:
+    from naic.backbones.vit import make_vit, vit_dim, vit_grid
+
+    return Trainable(lambda: make_vit(name), vit_dim(name), vit_grid(name))
+
+
 def _timm(name: str, weights: Path | None) -> Trained:
     from naic.backbones.timm_models import load_timm  # timm is an extra, and slow to import
 
@@ -107,7 +115,7 @@ def _timm(name: str, weights: Path | None) -> Trained:
 
 
 _EFFICIENTNET = BackboneSpec(_efficientnet, _trainable_efficientnet, recordable=True)
-_VIT = BackboneSpec(_vit, recordable=True)
+_VIT = BackboneSpec(_vit, _trainable_vit, recordable=True)
 BACKBONES: dict[str, BackboneSpec] = {
     "efficientnet-lite0": _EFFICIENTNET,
     "efficientnet-lite1": _EFFICIENTNET,
@@ -162,8 +170,8 @@ def load_backbone(
     Args:
         name: which network.
         pixels: images are squashed to this many pixels a side; None takes the network's own.
-        weights: a safetensors file for a `timm:` model; for an `efficientnet-` one the folder of a
-            model that has such a backbone. None takes the pretrained ones.
+        weights: the folder of a model that has such a backbone inside; for a `timm:` model or a
+            vision transformer also a safetensors file. None takes the pretrained ones.
         device: `auto` (CUDA when there is one), `cpu`, `cuda`, `cuda:1`, ...
     """
     spec = backbone_spec(name)
@@ -200,16 +208,25 @@ def backbone_spec(name: str) -> BackboneSpec:
 
 def trainable_backbone(name: str) -> Trainable:
     """The backbone of this name as a part of a captioner."""
-    spec = BACKBONES.get(name)
-    if spec is None or spec.trainable is None:
+    if not can_be_inside(name):
         known = ", ".join(trainable_names())
         why = f"there is no backbone called {name!r}"
         raise ConfigError("model.backbone", why, f"Known are: {known}.")
-    return spec.trainable(name)
+    make = backbone_spec(name).trainable
+    assert make is not None
+    return make(name)
+
+
+def can_be_inside(name: str) -> bool:
+    """Whether the backbone of this name can be part of a captioner."""
+    try:
+        return COLOURS not in name and backbone_spec(name).trainable is not None
+    except BackboneError:
+        return False
 
 
 def trainable_names() -> list[str]:
-    """The backbones that can be part of a captioner."""
+    """The backbones that can be part of a captioner; vision transformers can also be joined."""
     return [name for name, spec in BACKBONES.items() if spec.trainable is not None]
 
 
@@ -228,11 +245,11 @@ def is_tuned(index: Mapping[str, Any]) -> bool:
     published weights are here.
     """
     name = str(index["backbone"]).removesuffix(COLOURS)
-    if name not in BACKBONES or BACKBONES[name].trainable is None:
+    if not can_be_inside(name):
         return False
     try:
-        return str(index.get("weights")) != BACKBONES[name].load(name, None).digest
-    except MissingExtraError:
+        return str(index.get("weights")) != backbone_spec(name).load(name, None).digest
+    except (MissingExtraError, BackboneError):
         return False
 
 

@@ -39,25 +39,26 @@ def put_together(patches: Tensor) -> Tensor:
     return cells.transpose(2, 3).reshape(count, side * CELL, side * CELL, COLOURS)
 
 
-def as_pixels(seen: Tensor, *, varied: bool) -> Tensor:
-    """Pixels (B, P, P, 3) for a backbone inside a model; `varied`: something else each time.
+def as_pixels(seen: Tensor, *, crop: float = 1.0, mirror: float = 0.0) -> Tensor:
+    """Pixels (B, P, P, 3) for a backbone inside a model, varied by chance if so asked.
 
     They are given as they are, or in cells (B, R, 3072), as a store has them.
     """
     pixels = put_together(seen) if seen.dim() == 3 else seen
-    return vary(pixels) if varied else pixels
+    return vary(pixels, crop, mirror) if crop < 1 or mirror else pixels
 
 
-def vary(pixels: Tensor, least: float = 0.75) -> Tensor:
-    """Other images of the same things, by chance: mirrored or not, and a part of them enlarged.
+def vary(pixels: Tensor, least: float = 0.75, mirrored: float = 0.5) -> Tensor:
+    """Other images of the same things, by chance: a part of them enlarged, and mirrored or not.
 
-    uint8 (B, P, P, 3) -> float32 (B, P, P, 3). The part has from `least` to all of each side. Words
-    for left and right are rare in captions of photos, so that mirrors do more good than harm.
+    uint8 (B, P, P, 3) -> float32 (B, P, P, 3). The part has from `least` to all of each side; a
+    share `mirrored` of the images is. Words for left and right are rare in captions of photos, so
+    that mirrors do more good than harm.
     """
     count, device = len(pixels), pixels.device
     size = least + (1 - least) * torch.rand(count, 2, device=device)  # (B, 2): width, height
     centre = (1 - size) * (2 * torch.rand(count, 2, device=device) - 1)
-    mirror = torch.where(torch.rand(count, device=device) < 0.5, -1.0, 1.0)
+    mirror = torch.where(torch.rand(count, device=device) < mirrored, -1.0, 1.0)
     zero = torch.zeros_like(mirror)
     across = torch.stack((size[:, 0] * mirror, zero, centre[:, 0]), dim=1)
     down = torch.stack((zero, size[:, 1], centre[:, 1]), dim=1)

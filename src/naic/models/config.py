@@ -32,6 +32,9 @@ class TransformerConfig:
         backbone: The backbone inside the model, such as efficientnet-lite2: the model takes pixels,
             and the backbone learns with the rest. Empty: the model takes features, and the backbone
             that makes them stays as it is.
+        crop: With a backbone: the least part of each side of an image that is seen while training,
+            enlarged to the whole, another one each time; 1: always all of it.
+        mirror: With a backbone: share of the images that are mirrored while training.
         seen: Share of an image's regions that are seen while training, others each time: an image
             is then harder to overfit. For images that all have the same number of them.
     """
@@ -46,6 +49,8 @@ class TransformerConfig:
     grid: bool = False
     backbone: str = ""
     seen: float = 1.0
+    crop: float = 0.75
+    mirror: float = 0.5
 
     def __post_init__(self) -> None:
         for name in ("width", "heads", "encoder_layers", "decoder_layers", "hidden", "length"):
@@ -64,8 +69,14 @@ class TransformerConfig:
         if self.grid and self.width % 4:
             why = f"{self.width} cannot be halved into even codes of a row and a column"
             raise ConfigError("model.width", why, "Choose a multiple of 4, or grid = false.")
-        if not 0 < self.seen <= 1:
-            raise ConfigError("model.seen", f"{self.seen} is not above 0 and up to 1", "Try 0.75.")
+        for name in ("seen", "crop"):
+            value = getattr(self, name)
+            if not 0 < value <= 1:
+                raise ConfigError(
+                    f"model.{name}", f"{value} is not above 0 and up to 1", "Try 0.9."
+                )
+        if not 0 <= self.mirror <= 1:
+            raise ConfigError("model.mirror", f"{self.mirror} is not from 0 to 1", "Try 0.5.")
         if not 0 <= self.dropout < 1:
             why = f"{self.dropout} is not from 0 to below 1"
             raise ConfigError("model.dropout", why, "Try 0.1.")

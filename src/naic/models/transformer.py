@@ -109,6 +109,7 @@ class TransformerCaptioner(nn.Module):
         self, config: TransformerConfig, features: int, words: int, *, causal: bool
     ) -> None:
         super().__init__()
+        self._side = 0  # of the backbone's grid, where it does not depend on the image
         if config.backbone:  # what the paper's captioner does not need is not imported for it
             from naic.backbones.load import trainable_backbone
             from naic.backbones.patches import PATCH, as_pixels
@@ -119,6 +120,7 @@ class TransformerCaptioner(nn.Module):
                 hint = "Prepare a store with --backbone pixels, or leave model.backbone empty."
                 raise ConfigError("model.backbone", why, hint)
             features = inside.dim
+            self._side = inside.side
         self.config = config
         self.causal = causal
         self.length = config.length
@@ -158,15 +160,19 @@ class TransformerCaptioner(nn.Module):
         """
         if self.backbone is None:
             return features
-        grid: Tensor = self.backbone(self._as_pixels(features, varied=self.training))
+        config, training = self.config, self.training
+        crop, mirror = (config.crop, config.mirror) if training else (1.0, 0.0)
+        grid: Tensor = self.backbone(self._as_pixels(features, crop=crop, mirror=mirror))
         return grid
 
     def regions(self, features: Tensor) -> int:
         """R of these images; of pixels (B, P, P, 3) the cells, without looking at them."""
-        if features.dim() == 3:
+        if features.dim() == 3 and not self._side:
             return features.shape[1]
         from naic.backbones.patches import CELL
 
+        if self._side:
+            return self._side**2
         return -(-features.shape[1] // CELL) * -(-features.shape[2] // CELL)
 
     def empty_cache(self, memory: Memory, width: int = 1) -> Cache:

@@ -88,7 +88,12 @@ def _with_backbone(
 ) -> tuple[dict[str, "Tensor"], "ModelSettings", str]:
     """The weights of a model that sees, its settings, and where its backbone comes from."""
     from naic.backbones.inside import PREFIX
-    from naic.backbones.load import DEFAULT_PIXELS, load_backbone, trainable_names
+    from naic.backbones.load import (
+        DEFAULT_PIXELS,
+        can_be_inside,
+        load_backbone,
+        trainable_names,
+    )
     from naic.backbones.patches import CELL, PATCH
 
     weights, settings = dict(loaded.model.state_dict()), loaded.settings
@@ -103,7 +108,7 @@ def _with_backbone(
             why = f"{options.model} has a backbone of its own"
             raise ConfigError("--backbone", why, "Leave it out.")
         return weights, settings, "the model's own"
-    if name not in trainable_names():
+    if not can_be_inside(name):
         why = f"it learnt from features of {name or 'an unknown backbone'}, which cannot be packed"
         known = ", ".join(trainable_names())
         raise ConfigError(str(options.model), why, f"Such backbones are: {known}.")

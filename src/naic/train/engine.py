@@ -5,7 +5,7 @@ batches: a run that goes on after a kill needs no saved generator to be the same
 """
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,6 +17,7 @@ from naic.backbones.inside import PREFIX
 from naic.errors import ConfigError
 from naic.learn.losses import cross_entropy
 from naic.train.batches import Batch, Draw, Feed
+from naic.train.groups import parameter_groups, rates
 from naic.train.settings import EngineSettings, OptimiserSettings
 from naic.train.stages import Logs, Tools, stage_of
 
@@ -39,8 +40,9 @@ class TrainingEngine:
         self._clip = settings.optimiser.clip
         self._dtype = torch.bfloat16 if settings.engine.precision == "bfloat16" else None
         self._dropout = self._stage.dropout(settings)
-        self._parameters: list[Tensor] = [p for p in self.plain.parameters() if p.requires_grad]
-        self.optimiser = make_optimiser(self._parameters, settings.optimiser, accelerator.device)
+        named = {name: p for name, p in self.plain.named_parameters() if p.requires_grad}
+        self._parameters: list[Tensor] = list(named.values())
+        self.optimiser = make_optimiser(named, settings.optimiser, accelerator.device)
         decay = settings.optimiser.average
         self.average = [p.detach().clone() for p in self._parameters] if decay else []
         self._decay = decay
@@ -55,7 +57,7 @@ class TrainingEngine:
         """Train on the batches of step `number`; the logs are this process's share of it."""
         draws = self._feed.draw(number)
         seed_noise(self._seed, number, self._accelerator.process_index)
-        self._set_learning_rate(learning_rate)
+        self._set_learning_rate(learning_rate, number)
         self.plain.train(self._dropout)
         return self._run(draws)
 
@@ -101,8 +103,9 @@ class TrainingEngine:
         total: Tensor = self._accelerator.reduce(share, "sum")
         return total
 
-    def _set_learning_rate(self, value: float) -> None:
+    def _set_learning_rate(self, learning_rate: float, step: int) -> None:
         for group in self.optimiser.param_groups:
+            value = group["rate"].at(learning_rate, step, self.tools.settings.optimiser)
             if isinstance(group["lr"], Tensor):
                 group["lr"].fill_(value)
             else:
@@ -227,7 +230,8 @@ def prepare_speed(model: nn.Module, settings: EngineSettings) -> Callable[..., T
     """Compile what repeats, set the precision of matrix products; gives the cross-entropy to use.
 
     Layers that stand in a list are alike: they are compiled one by one, and all but the first
-    come from the compiler's cache. That takes seconds where the whole model takes minutes.
+    come from the compiler's cache. That takes seconds where the whole model takes minutes. A
+    backbone without such a list, whose layers have a shape each, is compiled as a whole.
     """
     high = settings.precision in ("tf32", "bfloat16")
     torch.set_float32_matmul_precision("high" if high else "highest")
@@ -236,22 +240,26 @@ def prepare_speed(model: nn.Module, settings: EngineSettings) -> Callable[..., T
     for module in model.modules():
         if isinstance(module, nn.ModuleList):
             for layer in module:
-                layer.compile()
+                if not _has_list(layer):  # networks that are joined have lists of their own
+                    layer.compile()
     for name, module in model.named_children():
-        if f"{name}." == PREFIX:  # a backbone, whose layers have a shape each
+        if f"{name}." == PREFIX and not _has_list(module):
             module.compile()
     compiled: Callable[..., Tensor] = torch.compile(cross_entropy)
     return compiled
 
 
+def _has_list(module: nn.Module) -> bool:
+    return any(isinstance(part, nn.ModuleList) for part in module.modules())
+
+
 def make_optimiser(
-    parameters: list[Tensor], settings: OptimiserSettings, device: torch.device
+    named: Mapping[str, Tensor], settings: OptimiserSettings, device: torch.device
 ) -> torch.optim.Optimizer:
     """Adam; on a CUDA device in the form that a graph can hold."""
     cuda = device.type == "cuda"
     return torch.optim.AdamW(
-        parameters,
-        lr=torch.tensor(0.0, device=device) if cuda else 0.0,
+        parameter_groups(named.values(), rates(list(named), settings), device),
         betas=(settings.beta1, settings.beta2),
         eps=settings.epsilon,
         weight_decay=settings.weight_decay,

@@ -9,10 +9,10 @@ from naic.learn.schedules import Schedule
 LIMITS: dict[tuple[float, float], tuple[str, ...]] = {  # from, to (both allowed): which numbers
     (0, 0.9999999): ("optimiser.beta1", "optimiser.beta2", "optimiser.average"),
     (0, 0.9): ("xe.smoothing",),
-    (0, 1): ("guard.fraction",),
+    (0, 1): ("guard.fraction", "optimiser.backbone_rate", "optimiser.block_rate"),
     (0, 10): ("optimiser.weight_decay",),
     (0, 1e6): ("guard.from_epoch", "scst.bleu4", "cmal.entropy", "cmal.xe", "cmal.bleu4"),
-    (0, 1e9): ("data.more_than", "optimiser.clip", "validation.limit"),
+    (0, 1e9): ("optimiser.frozen_steps", "data.more_than", "optimiser.clip", "validation.limit"),
     (0, 2**63 - 1): ("seed",),
     (1e-20, 1): ("optimiser.epsilon",),
     (1e-6, 1e6): ("run.epochs", "run.validate_every", "run.save_every"),
@@ -65,6 +65,9 @@ class OptimiserSettings:
         weight_decay: Share of a weight that is taken off in a step, times the learning rate.
         clip: Gradients are shortened to this norm; 0 leaves them as they are.
         average: Decay of the moving average of the weights that is validated and kept; 0: none.
+        backbone_rate: Learning rate of a backbone inside the model, as a share of that of the rest.
+        block_rate: Learning rate of a block of the backbone, as a share of the block's after it.
+        frozen_steps: Steps at the start in which the backbone stays as it is.
     """
 
     beta1: float = 0.9
@@ -73,6 +76,9 @@ class OptimiserSettings:
     weight_decay: float = 0.0
     clip: float = 1.0
     average: float = 0.0
+    backbone_rate: float = 0.1
+    block_rate: float = 1.0
+    frozen_steps: int = 0
 
 
 @dataclass(frozen=True)

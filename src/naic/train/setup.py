@@ -150,6 +150,11 @@ def check_folder(inputs: Inputs, *, resume: bool) -> None:
         raise ConfigError(str(out), why, "Go on with --resume auto, or choose another --out.")
     # A run may have been begun before its model had all of these settings.
     unset = {f"model.{one.name}": one.default for one in fields(inputs.config)}
+    # One rate held for all weights then, and a run without a backbone inside has no other.
+    unset |= {"optimiser.backbone_rate": inputs.settings.optimiser.backbone_rate}
+    if inputs.spec.backbone(inputs.config):
+        unset |= {"optimiser.backbone_rate": 1.0}
+    unset |= {"optimiser.block_rate": 1.0, "optimiser.frozen_steps": 0}
     _same_run(path, tomllib.loads(settings_toml(inputs.settings)), unset)
 
 
