@@ -4,9 +4,10 @@ python benchmarks/backbones/extract.py dataset_coco.json.xz TARS --tars 28 --out
     --backbones efficientnet-lite2 dinov2-vits14 clip-vit-b16 --joined clip-vit-b16 dinov2-vits14
 
 Each image is decoded once and seen by every backbone, in half precision on a GPU. TARS is a folder
-in which 00.tar, 01.tar ... appear, in the order of the dataset's images of train, restval and val.
-STORES gets a feature store for each backbone, one for those joined, and extract.json: how long it
-took. The stores are what `naic prepare` makes, but for the precision, which their index tells.
+in which 00.tar, 01.tar ... appear, in the order of the dataset's images of train, restval and val;
+those of test come last. STORES gets a feature store for each backbone (`pixels` is one of them),
+one for those joined, and extract.json: how long it took. The stores are what `naic prepare` makes,
+but for the precision, which their index tells.
 """
 
 import argparse
@@ -30,7 +31,7 @@ from naic.data.storewriter import ShardRows, StoreWriter
 from naic.data.tars import index_tar
 from naic.images.sources import FileImage, TarImage
 
-SPLITS = ("train", "restval", "val")
+SPLITS = ("train", "restval", "val", "test")
 PIXELS = 256
 BATCH = 512
 
@@ -52,7 +53,7 @@ class Store:
         """(b, R, F) of the next images; shards are a whole number of batches long."""
         if self.block is None:
             size = min(self.writer.per_shard, len(self.writer.records) - self.first)
-            self.block = np.empty((size, self.regions, self.dim), np.float16)
+            self.block = np.empty((size, self.regions, self.dim), self.writer.settings["dtype"])
         torch.from_numpy(self.block[self.filled : self.filled + len(features)]).copy_(features)
         self.filled += len(features)
         if self.filled == len(self.block):
@@ -75,9 +76,12 @@ class Store:
         self.writer.finish()
 
 
-def read_records(dataset: Path, limit: int | None) -> list[Record]:
-    """The images with their captions, in the order of the file; `limit`: so many of each split."""
-    seen = dict.fromkeys(SPLITS, 0)
+def read_records(dataset: Path, splits: list[str], limit: int | None) -> list[Record]:
+    """The images with their captions, in the order of the file, those of test after the others.
+
+    `limit`: so many of each split.
+    """
+    seen = dict.fromkeys(splits, 0)
     records = []
     images = list_under(read_json_object(dataset), "images", dataset)
     for image in images:
@@ -89,7 +93,7 @@ def read_records(dataset: Path, limit: int | None) -> list[Record]:
         captions = tuple(sentence["raw"] for sentence in image["sentences"])
         name = FileImage(Path(f"{image['cocoid']:012d}.jpg"))
         records.append(Record(str(image["cocoid"]), name, captions, split))
-    return records
+    return sorted(records, key=lambda record: record.split == "test")
 
 
 def arriving(records: list[Record], folder: Path, tars: int) -> Iterator[TarImage]:
@@ -122,11 +126,12 @@ def open_store(folder: Path, records: list[Record], backbones: list[Backbone]) -
         "pixels": PIXELS,
         "regions": backbones[0].regions,
         "dim": sum(backbone.dim for backbone in backbones),
-        "dtype": "float16",
+        "dtype": backbones[0].dtype,
         "device": backbones[0].device.type,
         "batch": BATCH,
-        "precision": str(next(backbones[0].module.parameters()).dtype).removeprefix("torch."),
     }
+    for weight in backbones[0].module.parameters():
+        settings["precision"] = str(weight.dtype).removeprefix("torch.")
     writer = StoreWriter(folder, records, settings, per_shard=4 * BATCH)
     return Store(writer, settings["regions"], settings["dim"])
 
@@ -146,9 +151,10 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--backbones", nargs="+", required=True)
     parser.add_argument("--joined", nargs="*", default=[])
+    parser.add_argument("--splits", nargs="+", choices=SPLITS, default=SPLITS[:3])
     parser.add_argument("--limit", type=int, help="images of each split, for a dry run")
     options = parser.parse_args()
-    records = read_records(options.dataset, options.limit)
+    records = read_records(options.dataset, options.splits, options.limit)
     backbones = {name: load_backbone(name, pixels=PIXELS) for name in options.backbones}
     for backbone in backbones.values():
         if backbone.device.type == "cuda":
@@ -162,7 +168,7 @@ def main() -> None:
         if decoded.errors:
             raise decoded.errors[0][1]
         pixels = torch.from_numpy(decoded.pixels).to(next(iter(backbones.values())).device)
-        seen = {name: backbone(pixels).half() for name, backbone in backbones.items()}
+        seen = {name: backbone(pixels) for name, backbone in backbones.items()}
         for name, features in seen.items():
             stores[name].add(features)
         if both is not None:

@@ -62,8 +62,13 @@ class Targets:
             why = f"no image of the splits asked for ({named}) has a caption"
             hint = "Name other splits, or prepare a dataset with captions."
             raise DataError(str(store.folder), why, hint)
-        said = (store.records[row].captions for row in rows)
-        encoded = [[vocabulary.encode(caption, length) for caption in own] for own in said]
+        known: dict[tuple[str, ...], list[list[int]]] = {}  # mirrored twins have the same captions
+        encoded = []
+        for row in rows:
+            said = store.records[row].captions
+            if said not in known:
+                known[said] = [vocabulary.encode(caption, length) for caption in said]
+            encoded.append(known[said])
         return cls._put_together(rows, encoded, length)
 
     @classmethod
