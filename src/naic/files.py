@@ -16,6 +16,7 @@ from typing import Literal
 from naic.errors import CheckpointError, ConfigError, DataError, WriteError
 
 TEMPORARY_SUFFIX = ".part"
+CODES = "/codes"  # how the name of a packed weight ends in a safetensors file (`packing.py`)
 _SAVING, _REMOVED = ".saving-", ".removed-"
 # Control characters (a terminal obeys them), marks that turn the direction of a line, and lone
 # surrogates, which stand for bytes that are not UTF-8.

@@ -14,8 +14,8 @@ from naic.errors import BackboneError, CheckpointError, ConfigError
 from naic.models.captioners import CAPTIONERS, take_weights
 from naic.models.config import TransformerConfig
 from naic.models.folder import ModelSettings, load_model, write_model
-from naic.models.packing import PackRule, pack
 from naic.models.transformer import TransformerCaptioner
+from naic.packing import PackRule, pack
 from naic.runtime.fuse import fuse
 from naic.text import Vocabulary
 
@@ -102,8 +102,21 @@ def test_other_backbone_and_none_are_told_apart(tmp_path: Path) -> None:
     with pytest.raises(BackboneError, match="cannot be read"):
         load_efficientnet(NETWORK, tmp_path / "nothing")
     write_model(tmp_path / "packed", pack(own.state_dict(), PackRule()), settings, WORDS, "")
-    with pytest.raises(BackboneError, match="is packed"):
-        load_efficientnet(NETWORK, tmp_path / "packed")
+    with pytest.raises(BackboneError, match="has no efficientnet-lite2"):
+        load_efficientnet("efficientnet-lite2", tmp_path / "packed")
+
+
+def test_the_backbone_of_a_packed_model_is_what_the_model_sees_with(tmp_path: Path) -> None:
+    settings = ModelSettings("parallel", PATCH, len(WORDS), "pixels", CONFIG, 64)
+    packed = pack(seeing().state_dict(), PackRule(backbone_bits=5))
+    write_model(tmp_path / "packed", packed, settings, WORDS, "")
+    model = load_model(tmp_path / "packed").model
+    assert isinstance(model, TransformerCaptioner)
+    assert model.backbone is not None
+    network, digest = load_efficientnet(NETWORK, tmp_path / "packed")
+    assert digest == backbone_digest(backbone_tensors(model.state_dict()))
+    with torch.inference_mode():
+        assert torch.equal(network(pixels()), model.backbone(pixels()))
 
 
 def test_features_are_refused_and_so_are_unknown_backbone() -> None:

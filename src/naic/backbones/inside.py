@@ -10,7 +10,8 @@ from safetensors import SafetensorError
 from safetensors.torch import load
 from torch import Tensor, nn
 
-from naic.errors import BackboneError
+from naic.errors import BackboneError, CheckpointError
+from naic.files import CODES
 
 PREFIX = "backbone."  # how the names of its tensors begin inside a captioner
 _OLD_PREFIX = re.compile(r"^((?:\w+/)?)eyes\.")  # also in an optimiser's state: exp_avg/eyes....
@@ -42,7 +43,27 @@ def backbone_digest(tensors: Mapping[str, Tensor]) -> str:
 
 
 def tuned_backbone(name: str, folder: Path, network: nn.Module) -> dict[str, Tensor]:
-    """The backbone of the model in a folder, which must be one for this network."""
+    """The backbone of the model in a folder, which must be one for this network.
+
+    That of a packed model is unpacked: the same weights as when the model itself is loaded.
+    """
+    path = folder / "model.safetensors"
+    backbone, expected = stored_backbone(folder), network.state_dict()
+    hint = f'Train one with model.backbone = "{name}".'
+    if any(key.endswith(CODES) for key in backbone):
+        from naic.packing import unpack
+
+        try:
+            backbone = unpack(path, backbone, expected)
+        except CheckpointError as error:
+            raise BackboneError(str(path), f"has no {name} ({error.why})", hint) from error
+    if {k: t.shape for k, t in backbone.items()} != {k: t.shape for k, t in expected.items()}:
+        raise BackboneError(str(path), f"has no backbone that is {name}", hint)
+    return backbone
+
+
+def stored_backbone(folder: Path) -> dict[str, Tensor]:
+    """The tensors of the backbone of the model in a folder as they lie there, packed or not."""
     path = folder / "model.safetensors"
     try:
         found = {current_name(n): tensor for n, tensor in load(path.read_bytes()).items()}
@@ -51,12 +72,4 @@ def tuned_backbone(name: str, folder: Path, network: nn.Module) -> dict[str, Ten
         raise BackboneError(
             str(path), why, "Name the folder of a model that has a backbone."
         ) from error
-    if any(key.endswith("/codes") for key in found):
-        why = "is packed: its backbone is no longer quite what was trained"
-        raise BackboneError(str(path), why, "Name the model that it was made from.")
-    backbone = backbone_tensors(found)
-    expected = network.state_dict()
-    if {k: t.shape for k, t in backbone.items()} != {k: t.shape for k, t in expected.items()}:
-        why = f"has no backbone that is {name}"
-        raise BackboneError(str(path), why, f'Train one with model.backbone = "{name}".')
-    return backbone
+    return backbone_tensors(found)

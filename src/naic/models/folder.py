@@ -27,14 +27,13 @@ from torch.overrides import TorchFunctionMode
 from naic.backbones.inside import current_name
 from naic.config import read_toml, structure, to_toml
 from naic.errors import CheckpointError, ConfigError
-from naic.files import safetensors_header, whole_folder
+from naic.files import CODES, safetensors_header, whole_folder
 from naic.models.captioners import captioner_spec
 from naic.models.config import current_keys
 from naic.models.contract import CaptionerSpec
 from naic.text.vocabulary import Vocabulary
 
 WEIGHTS, CONFIG, VOCABULARY, CARD = "model.safetensors", "config.toml", "vocab.json", "README.md"
-CODES = "/codes"  # how the name of a packed weight ends
 NAMES_SHOWN = 3
 _KINDS = {
     torch.float64: "F64",
@@ -138,7 +137,7 @@ def load_model(folder: Path, device: torch.device | str = "cpu") -> LoadedModel:
     expected = _shapes(folder / CONFIG, settings, spec)
     weights = read_weights(folder / WEIGHTS)
     if is_packed(weights):
-        from naic.models.packing import unpack
+        from naic.packing import unpack
 
         weights = unpack(folder / WEIGHTS, weights, expected)
     check_fit(folder / WEIGHTS, weights, expected)

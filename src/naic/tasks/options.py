@@ -14,7 +14,7 @@ from naic.errors import ConfigError
 
 WIDEST_BEAM = 100
 WORDS = 11  # that a teacher writes when it is timed: the usual ten, and the period
-FEWEST_BITS, MOST_BITS = 2, 12  # what naic.models.packing can write; to import it takes torch
+FEWEST_BITS, MOST_BITS = 2, 12  # what naic.packing can write; to import it takes torch
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,10 +161,17 @@ class PackOptions:
         model: The folder of the model to pack, such as runs/student/best.
         out: The folder for the packed model; there must be none of that name.
         backbone: The folder of a model whose backbone made the features that MODEL learnt from.
-            Left out, MODEL gets the backbone's own weights, unless it has a backbone already.
+            Left out, MODEL gets the backbone's own weights, unless it has a backbone already. A
+            packed one is taken as it is, to the bit.
         bits: Bits of a weight between the backbone and the words, from 2 to 12.
         output_bits: Bits of a weight that stands for a word.
-        backbone_bits: Bits of a weight of the backbone.
+        backbone_bits: Bits of a weight of the backbone; by default 10 in an EfficientNet and 4 in
+            the matrices of a vision transformer.
+        calibrate: A pixel store (naic prepare --backbone pixels). Its training images are shown to
+            the backbone, a vision transformer, and its matrices are rounded so that what comes out
+            of each layer changes least.
+        calibration_images: How many of them.
+        device: What calibrates: auto, cpu, cuda or cuda:N.
         dry_run: Say how large it would be and write nothing.
     """
 
@@ -173,7 +180,10 @@ class PackOptions:
     backbone: Annotated[Path | None, arg(metavar="MODEL_WITH_BACKBONE")] = None
     bits: int = 5
     output_bits: int = 6
-    backbone_bits: int = 10
+    backbone_bits: Annotated[int | None, arg(metavar="INT")] = None
+    calibrate: Annotated[Path | None, arg(metavar="STORE")] = None
+    calibration_images: int = 128
+    device: str = "auto"
     dry_run: bool = False
 
     def check(self) -> None:
@@ -183,9 +193,12 @@ class PackOptions:
             ("--output-bits", self.output_bits),
             ("--backbone-bits", self.backbone_bits),
         ):
-            if not FEWEST_BITS <= value <= MOST_BITS:
+            if value is not None and not FEWEST_BITS <= value <= MOST_BITS:
                 why = f"{value} is not from {FEWEST_BITS} to {MOST_BITS}"
                 raise ConfigError(name, why, "Leave it out: what it is then loses hardly anything.")
+        if self.calibration_images < 1:
+            why = f"{self.calibration_images} is below 1"
+            raise ConfigError("--calibration-images", why, "Leave it out: 128 will do.")
 
     def command(self) -> str:
         """What was typed, for the model card."""
@@ -193,7 +206,12 @@ class PackOptions:
         if self.backbone is not None:
             words += ["--backbone", str(self.backbone)]
         words += ["--bits", str(self.bits), "--output-bits", str(self.output_bits)]
-        return shlex.join([*words, "--backbone-bits", str(self.backbone_bits)])
+        if self.backbone_bits is not None:
+            words += ["--backbone-bits", str(self.backbone_bits)]
+        if self.calibrate is not None:
+            words += ["--calibrate", str(self.calibrate)]
+            words += ["--calibration-images", str(self.calibration_images)]
+        return shlex.join(words)
 
 
 @dataclass(frozen=True, slots=True)

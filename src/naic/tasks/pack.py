@@ -5,17 +5,19 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from naic import __version__
 from naic.config import to_toml
 from naic.errors import CheckpointError, ConfigError
+from naic.files import CODES
 from naic.tasks.options import PackOptions
 
 if TYPE_CHECKING:  # torch takes a second to import: not before there is work for it
-    from torch import Tensor
+    from torch import Tensor, nn
 
     from naic.models.folder import LoadedModel, ModelSettings
+    from naic.packing import PackRule
 
 _DIGITS = 12
 _ORDER = ("backbone", "encoder", "decoder", "words")
@@ -28,12 +30,14 @@ class Part:
     Attributes:
         name: backbone, encoder, decoder, or words: the layers that stand for words.
         weights: how many numbers it has.
+        bits: how many bits a weight of a matrix has; several, if not all have the same.
         bytes: what they take, their scales counted.
         error: how far they are off: the root of the summed squared errors over that of the weights.
     """
 
     name: str
     weights: int
+    bits: tuple[int, ...]
     bytes: int
     error: float
 
@@ -55,10 +59,26 @@ class Packed:
     backbone: str
 
 
+class _Seeing(NamedTuple):
+    """A model with its backbone.
+
+    Attributes:
+        weights: of both.
+        settings: of the two together.
+        source: where the backbone comes from, in words.
+        network: the backbone; None: the model has none.
+    """
+
+    weights: "dict[str, Tensor]"
+    settings: "ModelSettings"
+    source: str
+    network: "nn.Module | None"
+
+
 def pack_model(options: PackOptions) -> Packed:
     """Give the model a backbone if it has none, pack it, and write it to `options.out`."""
     from naic.models import folder
-    from naic.models.packing import PackRule, pack, unpack
+    from naic.packing import PackRule, pack, unpack
 
     options.check()
     if os.path.lexists(options.out):
@@ -67,8 +87,9 @@ def pack_model(options: PackOptions) -> Packed:
     if folder.is_packed(folder.read_weights(options.model / folder.WEIGHTS)):
         why = "is packed already, and to pack it again would make it worse"
         raise CheckpointError(str(options.model), why, "Name the model that it was made from.")
-    weights, settings, backbone = _with_backbone(options, loaded)
-    packed = pack(weights, PackRule(options.bits, options.output_bits, options.backbone_bits))
+    weights, settings, backbone, network = _with_backbone(options, loaded)
+    rule = PackRule(options.bits, options.output_bits, options.backbone_bits)
+    packed = pack(weights, rule, _ready(options, rule, network))
     parts = _parts(weights, packed, unpack(options.out / folder.WEIGHTS, packed, weights))
     card = _card(options, options.model / folder.CARD, parts, backbone)
     plain = sum(tensor.nbytes for tensor in weights.values())
@@ -77,16 +98,51 @@ def pack_model(options: PackOptions) -> Packed:
         to_toml(settings),
         (options.model / folder.VOCABULARY).read_text(encoding="utf-8"),
     )
+    more = _seen_images(options.model)
     size = folder.weights_bytes(packed) + sum(len(text.encode()) for text in texts)
+    size += sum(map(len, more.values()))
     if not options.dry_run:
-        folder.write_model(options.out, packed, settings, loaded.vocabulary, card)
+        folder.write_model(options.out, packed, settings, loaded.vocabulary, card, more)
     return Packed(parts, plain, size, backbone)
 
 
-def _with_backbone(
-    options: PackOptions, loaded: "LoadedModel"
-) -> tuple[dict[str, "Tensor"], "ModelSettings", str]:
-    """The weights of a model that sees, its settings, and where its backbone comes from."""
+def _seen_images(model: Path) -> dict[str, bytes]:
+    """The list of images that a model's own backbone learnt from: the packed one has seen them."""
+    from naic.data.joined import SEEN, read_seen
+
+    seen = read_seen(model)
+    return {} if seen is None else {SEEN: seen.as_json()}
+
+
+def _ready(
+    options: PackOptions, rule: "PackRule", network: "nn.Module | None"
+) -> dict[str, "Tensor"]:
+    """Codes and scales that are known before packing: of a packed backbone, or by calibration."""
+    from naic.backbones.inside import PREFIX, stored_backbone
+    from naic.device import choose_device
+    from naic.models.folder import is_packed
+    from naic.models.rounding import input_products, round_matrices, training_images
+
+    stored = {} if options.backbone is None else stored_backbone(options.backbone)
+    if is_packed(stored):
+        asked = {"--calibrate": options.calibrate, "--backbone-bits": options.backbone_bits}
+        for name, value in asked.items():
+            if value is not None:
+                why = f"the backbone of {options.backbone} is packed, and is taken as it is"
+                raise ConfigError(name, why, "Leave it out.")
+        return {PREFIX + key: tensor for key, tensor in stored.items()}
+    if options.calibrate is None:
+        return {}
+    if network is None:
+        why = f"{options.model} has no backbone to be calibrated"
+        raise ConfigError("--calibrate", why, "Leave it out.")
+    network.to(choose_device(options.device))
+    images = training_images(options.calibrate, options.calibration_images)
+    return round_matrices(network, input_products(network, images), rule, PREFIX)
+
+
+def _with_backbone(options: PackOptions, loaded: "LoadedModel") -> _Seeing:
+    """A model that sees: itself, or with the backbone that made its features."""
     from naic.backbones.inside import PREFIX
     from naic.backbones.load import (
         DEFAULT_PIXELS,
@@ -102,12 +158,12 @@ def _with_backbone(
         if options.backbone is not None:
             why = f"a {settings.captioner} captioner has no place for a backbone"
             raise ConfigError("--backbone", why, "Leave it out.")
-        return weights, settings, f"not inside: {name}"
+        return _Seeing(weights, settings, f"not inside: {name}", None)
     if loaded.spec.backbone(settings.model):
         if options.backbone is not None:
             why = f"{options.model} has a backbone of its own"
             raise ConfigError("--backbone", why, "Leave it out.")
-        return weights, settings, "the model's own"
+        return _Seeing(weights, settings, "the model's own", loaded.model.get_submodule("backbone"))
     if not can_be_inside(name):
         why = f"it learnt from features of {name or 'an unknown backbone'}, which cannot be packed"
         known = ", ".join(trainable_names())
@@ -133,7 +189,7 @@ def _with_backbone(
     for key, tensor in backbone.module.state_dict().items():
         if not key.startswith("classifier."):  # it names ImageNet's classes, which no caption needs
             weights[PREFIX + key] = tensor
-    return weights, seeing, source
+    return _Seeing(weights, seeing, source, backbone.module)
 
 
 def _other_backbone(options: PackOptions, learnt: str, given: str) -> ConfigError:
@@ -158,11 +214,14 @@ def _parts(
     for part in dict.fromkeys((*_ORDER, *map(_part_of, weights))):
         own = [name for name in weights if _part_of(name) == part]
         if own:
-            size = sum(t.nbytes for name, t in packed.items() if _part_of(name) == part)
+            inside = {name: t for name, t in packed.items() if _part_of(name) == part}
+            size = sum(tensor.nbytes for tensor in inside.values())
+            bits = {len(tensor) for name, tensor in inside.items() if name.endswith(CODES)}
             off = sum(float((found[name].double() - weights[name]).square().sum()) for name in own)
             whole = sum(float(weights[name].double().square().sum()) for name in own)
             count = sum(weights[name].numel() for name in own)
-            parts.append(Part(part, count, size, math.sqrt(off / whole) if whole else 0.0))
+            error = math.sqrt(off / whole) if whole else 0.0
+            parts.append(Part(part, count, tuple(sorted(bits)), size, error))
     return tuple(parts)
 
 
@@ -174,9 +233,8 @@ def _part_of(name: str) -> str:
 
 def _card(options: PackOptions, path: Path, parts: tuple[Part, ...], backbone: str) -> str:
     """The model's own card, and how it was packed."""
-    bits = {"backbone": options.backbone_bits, "words": options.output_bits}
     rows = [
-        f"| {part.name} | {part.weights:,} | {bits.get(part.name, options.bits)} "
+        f"| {part.name} | {part.weights:,} | {', '.join(map(str, part.bits))} "
         f"| {part.bytes:,} | {part.error:.2%} |"
         for part in parts
     ]

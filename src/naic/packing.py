@@ -15,16 +15,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
+from types import MappingProxyType
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from naic.errors import CheckpointError, ConfigError
-from naic.models.folder import CODES
+from naic.files import CODES
 
 SCALES = "/scales"
 FEWEST_BITS, MOST_BITS = 2, 12
+CONVOLUTION_BITS = 10  # of a backbone of convolutions, where rounding adds up from layer to layer
+MATRIX_BITS = 4  # of a vision transformer in the backbone, which has many weights and is robust
+FIRST_BITS = 10  # of what a vision transformer begins with
+_FIRST = (".patch.weight", ".positions")
 # Steps are tried from 0.6 of the one that reaches the largest weight: with few bits it is better
 # to cut off the largest than to be coarse everywhere.
 _SHRINKS = tuple(0.6 + 0.025 * i for i in range(17))
@@ -33,24 +38,29 @@ _CHUNK = 1 << 22  # weights searched at once: what is in the processor's cache i
 
 @dataclass(frozen=True, slots=True)
 class PackRule:
-    """How many bits a weight gets.
+    """How many bits a weight gets, and how many weights share a scale.
+
+    A convolution of the backbone has one scale for each output channel. The matrices of a vision
+    transformer are in groups, as those of a captioner are. What it begins with, the layer that
+    reads pixels and the positions, is a hundredth of its weights, and what is wrong there goes
+    through all layers: that has `FIRST_BITS` at least.
 
     Attributes:
         bits: of the layers between the backbone and the words.
         output_bits: of what stands for words: the output layer, and a causal model's embedding.
-        backbone_bits: of the backbone inside a model.
-        group: the most inputs that share a scale; in the backbone all of an output channel's do.
+        backbone_bits: of the backbone inside a model; None: `CONVOLUTION_BITS` or `MATRIX_BITS`.
+        group: the most inputs that share a scale.
     """
 
     bits: int = 5
     output_bits: int = 6
-    backbone_bits: int = 10
+    backbone_bits: int | None = None
     group: int = 64
 
     def __post_init__(self) -> None:
         for name in ("bits", "output_bits", "backbone_bits"):
             value = getattr(self, name)
-            if not FEWEST_BITS <= value <= MOST_BITS:
+            if value is not None and not FEWEST_BITS <= value <= MOST_BITS:
                 why = f"{value} is not from {FEWEST_BITS} to {MOST_BITS}"
                 raise ConfigError(name, why, "Try 5.")
         if self.group < 1:
@@ -62,7 +72,11 @@ class PackRule:
             return None
         inputs = prod(weight.shape[1:])
         if name.startswith("backbone."):
-            return self.backbone_bits, inputs
+            if name.endswith(_FIRST):
+                return max(self.backbone_bits or 0, FIRST_BITS), inputs
+            if weight.dim() > 2:
+                return self.backbone_bits or CONVOLUTION_BITS, inputs
+            return self.backbone_bits or MATRIX_BITS, largest_divisor(inputs, self.group)
         words = name in ("decoder.output.weight", "decoder.embedding.weight")
         return (self.output_bits if words else self.bits), largest_divisor(inputs, self.group)
 
@@ -72,8 +86,17 @@ def largest_divisor(number: int, most: int) -> int:
     return next(size for size in range(min(number, most), 0, -1) if number % size == 0)
 
 
-def pack(weights: Mapping[str, Tensor], rule: PackRule) -> dict[str, Tensor]:
+def pack(
+    weights: Mapping[str, Tensor],
+    rule: PackRule,
+    ready: Mapping[str, Tensor] = MappingProxyType({}),
+) -> dict[str, Tensor]:
     """The tensors of a packed file.
+
+    Args:
+        weights: of a model, by name.
+        rule: how many bits each gets.
+        ready: codes and scales of some of them, which are taken as they are.
 
     Raises:
         CheckpointError: a weight is no finite number, or too large for float16.
@@ -81,15 +104,21 @@ def pack(weights: Mapping[str, Tensor], rule: PackRule) -> dict[str, Tensor]:
     packed: dict[str, Tensor] = {}
     for name, weight in weights.items():
         chosen = rule.of(name, weight)
-        if chosen is None:
+        if name + CODES in ready:
+            packed |= {name + end: ready[name + end] for end in (CODES, SCALES)}
+        elif chosen is None:
             packed[name] = _halve(name, weight)
         else:
             bits, group = chosen
             codes, scales = quantise(weight.detach().float().reshape(-1, group), bits)
-            _check_finite(name, scales)
-            packed[name + CODES] = pack_bits(codes, bits)
-            packed[name + SCALES] = scales.reshape(weight.shape[0], -1)
+            packed |= packed_matrix(name, codes, scales.reshape(weight.shape[0], -1), bits)
     return packed
+
+
+def packed_matrix(name: str, codes: Tensor, scales: Tensor, bits: int) -> dict[str, Tensor]:
+    """A matrix as it is in a file: codes of any shape, scales (outputs, groups of an output)."""
+    check_finite(name, scales)
+    return {name + CODES: pack_bits(codes, bits), name + SCALES: scales}
 
 
 def unpack(
@@ -142,31 +171,36 @@ def quantise(groups: Tensor, bits: int) -> tuple[Tensor, Tensor]:
     tried, each group keeps the one with the least squared error.
     """
     rows = max(1, _CHUNK // groups.shape[1])
-    found = [_search(groups[i : i + rows], bits) for i in range(0, len(groups), rows)]
+    found = [search(groups[i : i + rows], bits) for i in range(0, len(groups), rows)]
     codes, scales = zip(*found, strict=True)
     return torch.cat(codes), torch.cat(scales)
 
 
-def _search(groups: Tensor, bits: int) -> tuple[Tensor, Tensor]:
+def search(groups: Tensor, bits: int, costs: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    """What `quantise` gives, of no more groups than fit a cache.
+
+    With `costs` (G,), a squared error counts as much as its place in the group says.
+    """
     half = 1 << bits - 1
     low, high = (-groups.amin(1)).clamp(min=0), groups.amax(1).clamp(min=0)
     turned = high > low  # the positive side reaches farther
     far, near = torch.where(turned, high, low), torch.where(turned, low, high)
     sign = torch.where(turned, -1.0, 1.0)
     scales = (sign * far / (half - 1)).half()  # what does without the extra code
-    least = _squared_error(groups, scales, bits)
+    least = _squared_error(groups, scales, bits, costs)
     widest = sign * torch.maximum(far / half, near / (half - 1))
     for shrink in _SHRINKS:
         tried = (widest * shrink).half()
-        error = _squared_error(groups, tried, bits)
+        error = _squared_error(groups, tried, bits, costs)
         better = error < least
         least = torch.where(better, error, least)
         scales = torch.where(better, tried, scales)
     return encode(groups, scales, bits), scales
 
 
-def _squared_error(groups: Tensor, scales: Tensor, bits: int) -> Tensor:
-    return (dequantise(encode(groups, scales, bits), scales, bits) - groups).square_().sum(1)
+def _squared_error(groups: Tensor, scales: Tensor, bits: int, costs: Tensor | None) -> Tensor:
+    squares = (dequantise(encode(groups, scales, bits), scales, bits) - groups).square_()
+    return squares.sum(1) if costs is None else squares @ costs
 
 
 def encode(groups: Tensor, scales: Tensor, bits: int) -> Tensor:
@@ -202,11 +236,12 @@ def _halve(name: str, vector: Tensor) -> Tensor:
     if not vector.is_floating_point():
         return vector
     halved = vector.detach().half()
-    _check_finite(name, halved)
+    check_finite(name, halved)
     return halved
 
 
-def _check_finite(name: str, tensor: Tensor) -> None:
+def check_finite(name: str, tensor: Tensor) -> None:
+    """Refuse a weight that no few bits can stand for."""
     if not tensor.isfinite().all():
         why = "it has numbers that are not finite, or are beyond float16"
         raise CheckpointError(name, why, "Use the model of an earlier step.")

@@ -21,7 +21,7 @@ from naic.models.folder import (
     write_model,
     write_weights,
 )
-from naic.models.packing import (
+from naic.packing import (
     PackRule,
     dequantise,
     encode,
@@ -128,6 +128,12 @@ def test_what_gets_how_many_bits() -> None:
     assert rule.of("decoder.output.weight", torch.zeros(9, 512)) == (6, 64)
     assert rule.of("decoder.embedding.weight", torch.zeros(9, 512)) == (6, 64)
     assert rule.of("backbone.stem.weight", torch.zeros(32, 3, 3, 3)) == (7, 27)
+    assert rule.of("backbone.networks.0.blocks.3.qkv.weight", torch.zeros(9, 768)) == (7, 64)
+    assert rule.of("backbone.networks.0.patch.weight", torch.zeros(8, 3, 16, 16)) == (10, 768)
+    assert rule.of("backbone.positions", torch.zeros(256, 384)) == (10, 384)
+    assert PackRule(backbone_bits=11).of("backbone.positions", torch.zeros(4, 8)) == (11, 8)
+    assert PackRule().of("backbone.stem.weight", torch.zeros(32, 3, 3, 3)) == (10, 27)
+    assert PackRule().of("backbone.blocks.0.out.weight", torch.zeros(9, 96)) == (4, 48)
     assert rule.of("backbone.stem.bias", torch.zeros(32)) is None
     assert rule.of("seen", torch.zeros(2, 2, dtype=torch.int64)) is None
     assert [largest_divisor(number, 64) for number in (512, 90, 67, 1)] == [64, 45, 1, 1]
@@ -142,6 +148,17 @@ WEIGHTS = {
     "bias": draw(4, 7),
     "count": torch.tensor(3),
 }
+
+
+def test_what_is_ready_is_taken_as_it_is() -> None:
+    """A second rounding of what was rounded could move it."""
+    coarse = pack(WEIGHTS, PackRule(bits=3))
+    again = pack(WEIGHTS, PackRule(bits=8), coarse)
+    assert_same(again, coarse)
+    some = {name: tensor for name, tensor in coarse.items() if name.startswith("backbone.")}
+    mixed = pack(WEIGHTS, PackRule(bits=8, backbone_bits=2), some)
+    assert_same({name: mixed[name] for name in some}, some)
+    assert len(mixed["encoder.weight/codes"]) == 8
 
 
 def test_a_packed_file(tmp_path: Path) -> None:
