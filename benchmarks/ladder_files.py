@@ -107,8 +107,9 @@ def main() -> None:
     (out / "run.json").write_text(text)
     if (run / "captions.json").exists():
         copy_examples(run, out)
-    tables = {path.stem: json.loads(path.read_text()) for path in run.glob("table*.json")}
-    stages = sorted({row["stage"] for rows in tables.values() for row in rows})
+    paths = sorted(run.glob("table*.json"))
+    tables = {path.stem: json.loads(path.read_text()) for path in paths}
+    stages = list(dict.fromkeys(row["stage"] for rows in tables.values() for row in rows))
     curves = curves_of(run, stages)
     (out / "curves.json").write_text(json.dumps(curves) + "\n")
     told = settings_of([*options.before, *(run / stage for stage in stages)])

@@ -71,8 +71,8 @@ def _frequencies(run: dict[str, Any]) -> str:
     twins = "mirrored or not" if run["data"]["mirrored"] else "none of them mirrored"
     return f"""
 - **Document frequencies** of the reward are those of the training images, each image counted once,
-  {twins}; vocabularies are counted in the same way. In the scores of this page they are those of
-  the split that is scored, where no image is mirrored."""
+  {twins}; vocabularies are counted in the same way. In the scores of this
+  page they are those of the split that is scored, where no image is mirrored."""
 
 
 def cider_by_images(images: int) -> str:
