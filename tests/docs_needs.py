@@ -127,6 +127,8 @@ def train(words: list[str], options: Any) -> list[str]:
         assert main(["distil", str(teacher), *made]) == 0
     here = ["--engine.graph", "false", "--engine.compile", "false", "--engine.device", "cpu"]
     here += ["--engine.precision", "float32", "--data.more_than", "0"]
+    if settings.model.get("backbone"):  # a small one, whose weights are installed
+        here += ["--model.backbone", "efficientnet-lite2"]
     known = ["--data.train", '["train"]', "--data.validation", '["val"]']
     return dry([*words, *here, *known])
 
