@@ -14,7 +14,7 @@ def scores(cider: float = 1.05) -> dict[str, Any]:
         "CIDEr": cider,
         "SPICE": None,
         "intervals": {"CIDEr": [cider - 0.02, cider + 0.02]},
-        "habits": {"captions": {"repeats": 0.0123, "bad_endings": 0.0045}},
+        "habits": {"captions": {"repeats": 0.0123, "bad_endings": 0.0045, "vocabulary": 1234}},
         "signature": {"images": 4392},
         "source": {"split": ["val"]},
     }
@@ -24,9 +24,9 @@ def test_a_row_for_each_evaluation() -> None:
     table = scores_table([scores(), scores(1.1)]).splitlines()
     assert len(table) == 4
     assert "| val | 4392 | 50.0 |" in table[2]
-    assert "| 105.0 | – | 103.0 to 107.0 | 1.23 | 0.45 |" in table[2]
+    assert "| 105.0 | – | 103.0 to 107.0 | 1.23 | 0.45 | 1,234 |" in table[2]
     assert "| 110.0 |" in table[3]
-    assert {line.count("|") for line in table} == {len(METRICS) + 6}
+    assert {line.count("|") for line in table} == {len(METRICS) + 7}
 
 
 def test_the_card_has_all_that_the_template_asks_for(tmp_path: Path) -> None:
@@ -37,7 +37,7 @@ def test_the_card_has_all_that_the_template_asks_for(tmp_path: Path) -> None:
     for part in ("A note.", "12.3 MB", "71 ms", "53 ms", "A student.", "### Packing", "CC BY 4.0"):
         assert part in text
     assert "# parallel captioner" not in text
-    for part in ("about 1.3 above", "had been scored before", "cut loose endings"):
+    for part in ("about 1.3 above", "had been scored before"):
         assert part in text
     assert "close to" not in text
     assert "$scores" in TEMPLATE.read_text(encoding="utf-8")

