@@ -48,11 +48,13 @@ def resident(process: int) -> int:
     return 0
 
 
-def command(listed: Path, folder: Path) -> tuple[float, list[tuple[float, int, int]]]:
+def command(
+    listed: Path, folder: Path, options: Sequence[str] = ()
+) -> tuple[float, list[tuple[float, int, int]]]:
     """Seconds of the whole command, and (seconds, captions, bytes of memory) on its way."""
     out = folder / "captions.jsonl"
     journal = folder / "captions.jsonl.part"
-    words = [sys.executable, "-m", "naic", "caption", "-", "--out", str(out)]
+    words = [sys.executable, "-m", "naic", "caption", "-", "--out", str(out), *options]
     seen: list[tuple[float, int, int]] = []
     begin = time.perf_counter()
     with (

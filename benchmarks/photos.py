@@ -7,7 +7,7 @@ there already; an image that is not the one with the digest we wrote down is ref
 caption` captions all of them, with the model inside naic or the one of --model. Where the network
 cannot be had, put the images into CACHE/images by hand, named as the error says.
 
-`--to-judge FILE` writes what a judge has to fill in: see docs/photos/judgements.toml.
+What a judge has to fill in is written by benchmarks/photo_sheet.py.
 """
 
 import argparse
@@ -99,7 +99,7 @@ def read_album(path: Path) -> Album:
 
 
 def choose(album: Album, count: int = COUNT) -> list[Photo]:
-    """The photographs that count: the sources take turns, and no thing comes twice."""
+    """The photographs that come first: the sources take turns, and no thing comes twice."""
     queues = [
         [photo for photo in album.photos if photo.source == source.name] for source in album.sources
     ]
@@ -181,11 +181,10 @@ def caption(paths: Sequence[Path], model: Path | None) -> list[dict[str, Any]]:
 
 
 def report(album: Album, cache: Path, model: Path | None) -> dict[str, Any]:
-    """The captions: first those of the photographs that count, in their order, then the rest."""
-    counted = choose(album)
-    rest = [photo for photo in album.photos if photo not in counted]
+    """The captions: those that the rule puts first, in their order, then the rest."""
+    first = choose(album)
     files = fetch(album, cache)
-    photos = [*counted, *rest]
+    photos = [*first, *(photo for photo in album.photos if photo not in first)]
     said = caption([files[photo.id] for photo in photos], model)
     folder = shipped_model() if model is None else model
     command = "python benchmarks/photos.py --cache build/photos --out docs/results/photos.json"
@@ -194,24 +193,10 @@ def report(album: Album, cache: Path, model: Path | None) -> dict[str, Any]:
         "naic": __version__,
         "model_sha256": digest((folder / WEIGHTS).read_bytes()),
         "photos": [
-            {
-                "id": photo.id,
-                "counts": photo in counted,
-                "caption": one["caption"],
-                "words": one["words"],
-            }
+            {"id": photo.id, "caption": one["caption"], "words": one["words"]}
             for photo, one in zip(photos, said, strict=True)
         ],
     }
-
-
-def to_judge(made: dict[str, Any]) -> str:
-    """A table for each photograph, with the caption that the verdict will be of."""
-    return "\n".join(
-        f"[{photo['id']}]\ncaption = {json.dumps(photo['caption'])}\n"
-        'verdict = ""  # right or wrong\nnote = ""\n'
-        for photo in made["photos"]
-    )
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -220,12 +205,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--cache", type=Path, required=True, help="where images are kept")
     parser.add_argument("--model", type=Path, help="a model folder; default: the one inside naic")
     parser.add_argument("--out", type=Path, required=True, help="a JSON file to write")
-    parser.add_argument("--to-judge", type=Path, help="a TOML file for the judge to fill in")
     options = parser.parse_args(arguments)
     made = report(read_album(options.album), options.cache, options.model)
     options.out.write_text(json.dumps(made, indent=1) + "\n", encoding="utf-8")
-    if options.to_judge is not None:
-        options.to_judge.write_text(to_judge(made), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -2,17 +2,24 @@
 
 import json
 import runpy
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import pytest
+from benchmarks import two_models
+from PIL import Image
+
 from naic.tasks.benchmark.rows import Row, with_ratios
+from tests.runtime.small import make_model
 
 ROOT = Path(__file__).parent.parent
-PAGES: Callable[[Path], dict[str, Callable[[], str]]] = runpy.run_path(
-    str(ROOT / "docs/results/speed_page.py")
-)["speed_pages"]
+with pytest.MonkeyPatch.context() as patch:
+    patch.syspath_prepend(ROOT / "docs/results")  # its modules import each other by name
+    PAGES: Callable[[Path], dict[str, Callable[[], str]]] = runpy.run_path(
+        str(ROOT / "docs/results/speed_page.py")
+    )["speed_pages"]
 
 
 def row(runtime: str, precision: str, part: str, batch: int, model: str, taken: float) -> Row:
@@ -139,3 +146,52 @@ def test_runtimes_a_folder_and_kills_follow(tmp_path: Path) -> None:
     assert "0.8 of the model alone: **missed**" in text
     assert "| most memory so far | 900 MiB | 901 MiB |" in text
     assert "3 kills with SIGKILL\n(3 of csv)" in text
+
+
+def test_two_models_are_timed_in_turns_and_shown_side_by_side(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folders = [make_model(tmp_path / who, seed=seed) for seed, who in enumerate(("old", "new"))]
+    photos = tmp_path / "photos"
+    photos.mkdir()
+    for number in range(3):
+        Image.new("RGB", (64, 64), (number, 0, 0)).save(photos / f"{number}.jpg")
+    given = []
+
+    def command(_: Path, __: Path, options: Sequence[str]) -> tuple[float, list[Any]]:
+        given.append(options)
+        return 2.0, [(0.0, 0, 0), (1.0, 1, 0), (1.5, 3, 0)]
+
+    monkeypatch.setattr(two_models, "command", command)
+    out = tmp_path / "speed/models/cpu.json"
+    words = ["--old", folders[0], "--new", folders[1], "--images", photos, "--out", out]
+    words += ["--device", "cpu", "--batches", 1, "--seconds", 0.001, "--rounds", 2]
+    two_models.main([str(word) for word in words])
+    assert [Path(own[1]).name for own in given] == 2 * ["old", "old.onnx", "new", "new.onnx"]
+    assert "speed.md" not in PAGES(tmp_path)
+    write(tmp_path / "speed" / "cpu.json", [row("eager", "float32", "whole", 1, "NAIC", 50.0)])
+    text = PAGES(tmp_path)["speed.md"]()
+    assert "## The model that ships, and the one before it" in text
+    assert text.count("| onnx, int8 | 1 |") == text.count("| onnx, int8, as text | 1 |") == 1
+    assert "failed" not in text
+    assert "| int8, once it is at work | 4.0 | 4.0 |" in text
+    assert "| int8, from its start to its end | 1.5 | 1.5 |" in text
+    assert "at least 5 images a second | 4.0 | **missed** |" in text
+
+
+def test_what_was_asked_of_the_new_model_on_a_gpu(tmp_path: Path) -> None:
+    figures = {"p99_ms": 3.0, "repeats": 9}
+    timed = {"runtime": "graph", "precision": "float16", "batch": 1, "text": False}
+    timed |= {"old": {"median_ms": 1.0, **figures}, "new": {"median_ms": 1.9, **figures}}
+    model = {"sight": "eyes", "pixels": 256, "weights": 7, "bytes": 38_100_000}
+    about = {"device": "a card", "processor": "a core", "cores": 2, "threads": 2, "python": "3.11"}
+    machine = about | {"packages": {"torch": "2.13"}, "driver": "1"}
+    models = {"old": model, "new": model}
+    run = {"naic": "1", "machine": machine, "models": models, "rows": [timed]}
+    (tmp_path / "speed/models").mkdir(parents=True)
+    (tmp_path / "speed/models/h200.json").write_text(json.dumps(run))
+    write(tmp_path / "speed" / "cpu.json", [row("eager", "float32", "whole", 1, "NAIC", 50.0)])
+    text = PAGES(tmp_path)["speed.md"]()
+    assert "| old | eyes at 256 pixels | 7 | 38.1 MB |" in text
+    assert "| graph, float16 | 1 | 1.000 (3.000) | 1.900 (3.000) |" in text
+    assert "| pixels to words in at most 2 ms | 1.900 ms | reached |" in text

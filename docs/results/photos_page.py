@@ -1,112 +1,220 @@
-"""photos.md: photographs from elsewhere, what a model said of them, and a judge of that."""
+"""photos.md: photographs from elsewhere, what two models said of them, and a judge of that.
+
+From docs/photos: photos.toml, the list; judgements.toml, the sheet of benchmarks/photo_sheet.py as
+the judge filled it in; key.json, which entry of it is whose; judgements-lite2.toml, what an earlier
+judge said of the old model. And from the files of benchmarks/photos.py here.
+"""
 
 import json
 import tomllib
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 FOLDER = Path(__file__).parent
-ALBUM, RUN, JUDGEMENTS = "photos.toml", "photos.json", "judgements.toml"
+ALBUM, KEY, JUDGEMENTS, EARLIER = (
+    "photos.toml",
+    "key.json",
+    "judgements.toml",
+    "judgements-lite2.toml",
+)
+RUNS = {"old": "photos-lite2.json", "new": "photos.json"}
 COPIES = "photo-copies.json"
-LEAST = 18  # of those that count: what we set ourselves
+MAIN, NOTHING_FALSE, TIMES = 38, 34, 2  # what we set ourselves, of all
 VERDICTS = ("right", "wrong")
 NOT_JUDGED = "not judged"
 
 
+@dataclass(frozen=True)
+class Verdict:
+    """What the judge says of a caption; `main` is empty where it has not been judged."""
+
+    main: str = ""
+    false: str = ""
+    reason: str = ""
+
+    def __str__(self) -> str:
+        if not self.main:
+            return NOT_JUDGED
+        false = f"false: {self.false}" if self.false else "nothing false"
+        return f"{self.main}, {false}. {self.reason}".strip()
+
+
+Verdicts = dict[str, dict[str, Verdict]]  # by model, by photograph
+
+
 def photos(results: Path = FOLDER, album: Path = FOLDER.parent / "photos") -> str:
     """The whole page."""
-    run = json.loads((results / RUN).read_text(encoding="utf-8"))
-    listed = tomllib.loads((album / ALBUM).read_text(encoding="utf-8"))
-    judgements = tomllib.loads((album / JUDGEMENTS).read_text(encoding="utf-8"))
-    verdicts = _verdicts(run["photos"], judgements)
-    counted = [photo for photo in run["photos"] if photo["counts"]]
-    rest = [photo for photo in run["photos"] if not photo["counts"]]
+    runs = {who: _json(results / name) for who, name in RUNS.items()}
+    listed = _toml(album / ALBUM)
+    sheet = _toml(album / JUDGEMENTS)
+    verdicts = _verdicts(runs, sheet, _json(album / KEY).get("entries", []))
     parts = [
-        _head(run, len(counted), len(rest)),
-        _total([verdicts[photo["id"]][0] for photo in counted]),
-        _table(counted, listed, verdicts),
-        _others([verdicts[photo["id"]][0] for photo in rest]),
-        _table(rest, listed, verdicts),
+        _head(runs),
+        _judge(sheet, verdicts),
+        _counts(verdicts),
+        _targets(verdicts),
+        _earlier(runs["old"], _toml(album / EARLIER)),
+        _table(runs, listed, verdicts),
         _sources(listed),
     ]
     if (results / COPIES).exists():
-        parts.append(_copies(json.loads((results / COPIES).read_text(encoding="utf-8"))))
-    return "\n".join(parts)
+        parts.append(_copies(_json(results / COPIES)))
+    return "\n".join(part for part in parts if part)
 
 
-def _verdicts(said: list[dict[str, Any]], judgements: dict[str, Any]) -> dict[str, tuple[str, str]]:
-    """Verdict and note of each photograph; a verdict of another caption is none."""
-    unknown = judgements.keys() - {photo["id"] for photo in said}
-    if unknown:
-        raise ValueError(f"{JUDGEMENTS}: there is no photograph {', '.join(sorted(unknown))}")
-    found = {}
-    for photo in said:
-        own = judgements.get(photo["id"], {})
-        verdict = own.get("verdict", "")
-        if verdict and verdict not in VERDICTS:
-            raise ValueError(f"{JUDGEMENTS}: {photo['id']}: {verdict!r} is not of {VERDICTS}")
-        if not verdict or own["caption"] != photo["caption"]:
-            found[photo["id"]] = (NOT_JUDGED, "")
-        else:
-            found[photo["id"]] = (verdict, own.get("note", ""))
+def _json(path: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(path.read_text("utf-8")) if path.exists() else {}
     return found
 
 
-def _head(run: dict[str, Any], counted: int, rest: int) -> str:
-    return f"""# {counted} photographs from elsewhere
+def _toml(path: Path) -> dict[str, Any]:
+    return tomllib.loads(path.read_text("utf-8")) if path.exists() else {}
+
+
+def _captions(run: dict[str, Any]) -> dict[str, str]:
+    return {photo["id"]: photo["caption"] for photo in run["photos"]}
+
+
+def _verdicts(
+    runs: dict[str, dict[str, Any]], sheet: dict[str, Any], key: list[dict[str, Any]]
+) -> Verdicts:
+    """By the key; a verdict of a caption that the model does not say any more is none."""
+    answers = {entry["number"]: entry for entry in sheet.get("entries", [])}
+    if unknown := answers.keys() - {entry["number"] for entry in key}:
+        raise ValueError(f"{JUDGEMENTS}: {KEY} has no entry {min(unknown)}")
+    said = {who: _captions(run) for who, run in runs.items()}
+    found: Verdicts = {who: dict.fromkeys(own, Verdict()) for who, own in said.items()}
+    for entry in key:
+        answer = answers.get(entry["number"], {"caption": None})
+        for who in entry["by"]:
+            if answer["caption"] == said[who].get(entry["photo"]):
+                found[who][entry["photo"]] = _verdict(answer)
+    return found
+
+
+def _verdict(answer: dict[str, Any]) -> Verdict:
+    own = Verdict(answer["main"], answer["false"].strip(), answer["reason"].strip())
+    if own.main and own.main not in VERDICTS:
+        raise ValueError(f"{JUDGEMENTS}: {answer['number']}: {own.main!r} is not of {VERDICTS}")
+    if own.main and not own.reason:
+        raise ValueError(f"{JUDGEMENTS}: {answer['number']}: there is no reason")
+    if own.false and not own.main:
+        raise ValueError(f"{JUDGEMENTS}: {answer['number']}: `main` is not filled in")
+    return own
+
+
+def _head(runs: dict[str, dict[str, Any]]) -> str:
+    old, new = runs["old"], runs["new"]
+    return f"""# {len(new["photos"])} photographs from elsewhere
 
 Made by `make docs` from `photos.json`, which is
-`{run["command"]}`
-(naic {run["naic"]}, weights {run["model_sha256"][:16]}), and from
+`{new["command"]}`
+(naic {new["naic"]}, weights {new["model_sha256"][:16]}), from `photos-lite2.json`, the same of the
+model that shipped before it (naic {old["naic"]}, weights {old["model_sha256"][:16]}), and from
 [photos.toml](../photos/photos.toml), which says where each photograph is and by which rule it was
-taken: the rule was written by someone who had seen no caption of any of them. All {counted + rest}
-that the rule finds are here, good and bad alike; the first {counted} count. Whether a caption names
-the main thing was said by a judge who had seen nothing else that the model says; mistakes about
-the rest, and in the grammar, do not count ([judgements.toml](../photos/judgements.toml)). How sure
-the model was of each word is in `photos.json`.
+taken: the rule was written by someone who had seen no caption of any of them. All that the rule
+finds are here, good and bad alike, and all count. How sure a model was of each word is in the two
+files.
 """
 
 
-def _total(verdicts: list[str]) -> str:
-    right, open_ = verdicts.count("right"), verdicts.count(NOT_JUDGED)
-    asked = f"At least {LEAST} were asked for"
-    if right >= LEAST:
-        held = f"{asked}: reached."
-    elif right + open_ < LEAST:
-        held = f"{asked}: **missed**."
-    else:
-        held = f"{asked}; {open_} are not judged."
-    return f"**The main thing is right in {right} of {len(verdicts)}.** {held}\n"
+def _judge(sheet: dict[str, Any], verdicts: Verdicts) -> str:
+    """Who judged, and how."""
+    if not any(own.main for said in verdicts.values() for own in said.values()):
+        return "Nobody has judged these captions yet.\n"
+    return f"""## The judge
 
+{sheet["judge"].strip()}
 
-def _others(verdicts: list[str]) -> str:
-    return f"""## The others
-
-The rule finds these too. They are over the number, and do not count: {verdicts.count("right")} of
-{len(verdicts)} are right.
+The captions of both models were on one sheet in a random order, without a word of which model said
+them, and the photographs had numbers for names; a caption that both models give was judged once
+([the sheet](../photos/judgements.toml), with its rules, and [the key](../photos/key.json), both of
+`python -m benchmarks.photo_sheet`). Asked was whether the main thing is right, and what is said
+that is false.
 """
 
 
-def _table(
-    said: list[dict[str, Any]], listed: dict[str, Any], verdicts: dict[str, tuple[str, str]]
-) -> str:
+def _holds(verdicts: dict[str, Verdict]) -> dict[str, int]:
+    judged = [own for own in verdicts.values() if own.main]
+    right = [own for own in judged if own.main == "right"]
+    return {
+        "the main thing is right": len(right),
+        "nothing is false": sum(not own.false for own in judged),
+        "both": sum(not own.false for own in right),
+        NOT_JUDGED: len(verdicts) - len(judged),
+    }
+
+
+def _counts(verdicts: Verdicts) -> str:
+    found = {who: _holds(own) for who, own in verdicts.items()}
+    if all(own[NOT_JUDGED] == len(verdicts["new"]) for own in found.values()):
+        return ""
+    rows = [
+        f"| {what} | {found['old'][what]} | {found['new'][what]} |"
+        for what in found["new"]
+        if what != NOT_JUDGED or found["old"][what] or found["new"][what]
+    ]
+    total = len(verdicts["new"])
+    return f"| of {total} | old model | new model |\n|---|---|---|\n" + "\n".join(rows) + "\n"
+
+
+def _targets(verdicts: Verdicts) -> str:
+    old, new = (_holds(verdicts[who]) for who in ("old", "new"))
+    if old[NOT_JUDGED] or new[NOT_JUDGED]:
+        return ""
+    main, clean, before = (
+        new["the main thing is right"],
+        new["nothing is false"],
+        old["nothing is false"],
+    )
+    held = clean >= NOTHING_FALSE or clean >= TIMES * before
+    return f"""| set beforehand, for the new model | found | |
+|---|---|---|
+| the main thing is right in at least {MAIN} | {main} | {_held(main >= MAIN)} |
+| nothing is false in at least {NOTHING_FALSE}, or twice as often as with the old model \
+| {clean}, and {before} with the old | {_held(held)} |
+"""
+
+
+def _held(holds: bool) -> str:
+    return "reached" if holds else "**missed**"
+
+
+def _earlier(old: dict[str, Any], judgements: dict[str, Any]) -> str:
+    """An earlier judge may have been of another mind."""
+    said = _captions(old)
+    judged = [own for name, own in judgements.items() if own["caption"] == said.get(name)]
+    if not judged:
+        return ""
+    right = sum(own["verdict"] == "right" for own in judged)
+    return f"""Of the old model's captions an earlier judge, who was asked for the main thing alone
+and saw no other model's, called {right} of {len(judged)} right
+([judgements-lite2.toml](../photos/judgements-lite2.toml)).
+"""
+
+
+def _table(runs: dict[str, dict[str, Any]], listed: dict[str, Any], verdicts: Verdicts) -> str:
     known = {photo["id"]: photo for photo in listed["photos"]}
     sources = {source["name"]: source for source in listed["sources"]}
-    rows = []
-    for photo in said:
-        own = known[photo["id"]]
-        verdict, note = verdicts[photo["id"]]
+    said = {who: _captions(run) for who, run in runs.items()}
+    heads = ["photograph", "what there is to see", "old model", "verdict", "new model", "verdict"]
+    lines = ["| " + " | ".join([*heads, "licence, author"]) + " |", "|---" * 7 + "|"]
+    for name in said["new"]:
+        own = known[name]
         cells = [
             f"[{own['id']}]({_link(sources[own['source']], own['file'])})",
             own["main"],
-            photo["caption"],
-            f"{verdict}: {note}" if note else verdict,
+            *(
+                text
+                for who in ("old", "new")
+                for text in (said[who].get(name, ""), str(verdicts[who].get(name, Verdict())))
+            ),
             f"{own['licence']}, {own['author']}",
         ]
-        rows.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
-    lines = ["| photograph | what there is to see | caption | verdict | licence, author |"]
-    return "\n".join([*lines, "|---|---|---|---|---|", *rows]) + "\n"
+        lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+    return "## All of them\n\n" + "\n".join(lines) + "\n"
 
 
 def _link(source: dict[str, Any], file: str) -> str:

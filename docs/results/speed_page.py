@@ -1,7 +1,8 @@
 """speed.md and its charts.
 
-From speed/*.json, each of them a file of `naic benchmark`; runtimes/*.json of
-benchmarks/runtimes.py; caption-folder.json of benchmarks/caption_folder.py; and caption-kills.json.
+From speed/*.json, each of them a file of `naic benchmark`; speed/models/*.json of
+benchmarks/two_models.py; runtimes/*.json of benchmarks/runtimes.py; caption-folder.json of
+benchmarks/caption_folder.py; and caption-kills.json.
 """
 
 import json
@@ -9,6 +10,8 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
+
+from two_models_page import two_models  # type: ignore[import-not-found]
 
 from naic.tasks.benchmark.report import charts
 from naic.tasks.benchmark.rows import Row
@@ -58,7 +61,7 @@ Made by `make docs` from the files of `naic benchmark` in `speed`; what is timed
 [benchmark.md](../benchmark.md). A ratio is how many times as long as NAIC a model takes, in the
 same runtime and precision and at the same batch.
 """
-    parts = [head, *(_run(path) for path in runs), _runtimes(results / RUNTIMES)]
+    parts = [head, two_models(results), *map(_run, runs), _runtimes(results / RUNTIMES)]
     if (results / FOLDER_RUN).exists():
         parts.append(_folder(_read(results / FOLDER_RUN)))
     if (results / KILLS).exists():

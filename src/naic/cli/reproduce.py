@@ -13,9 +13,9 @@ from naic.cli.main import SOME_SKIPPED, parse
 from naic.cli.screen import progress
 from naic.progress import Callbacks
 from naic.tasks.reproduce.gallery import Example, mark
-from naic.tasks.reproduce.report import Reproduced
+from naic.tasks.reproduce.report import Reproduced, table_name
 from naic.tasks.reproduce.run import dry_run, reproduce
-from naic.tasks.reproduce.run_file import TABLES, ReproduceOptions
+from naic.tasks.reproduce.run_file import ReproduceOptions
 from naic.tasks.reproduce.tables import TITLES, TableRow
 
 HELP = """Run the paper's ladder, from features to tables, and put our numbers beside the paper's.
@@ -50,9 +50,16 @@ def _print(found: Reproduced, options: ReproduceOptions) -> int:
     console.width = max(console.width, WIDTH)  # a narrow terminal breaks lines, and cuts no figures
     for table, rows in found.tables.items():
         console.print(_table(TITLES[table], rows))
+    for split, own in found.also.items():
+        for table, rows in own.items():
+            console.print(_table(f"{TITLES[table]} on {split}", rows))
     for example in found.examples[:: max(1, len(found.examples) // EXAMPLES)][:EXAMPLES]:
         print(_example(example))
-    names = ", ".join(f"{TABLES[table]}.json/.md/.csv" for table in found.tables)
+    names = ", ".join(
+        f"{table_name(table, split)}.json/.md/.csv"
+        for split, own in {"": found.tables, **found.also}.items()
+        for table in own
+    )
     print(f"{options.out}: {names}, figures/, captions.html, run.json")
     if found.left_out:
         print(f"naic reproduce: not finished: {'; '.join(found.left_out)}", file=sys.stderr)

@@ -22,6 +22,7 @@ SHORT = {"systems": ["+KD"], "scst": False}
     [
         ({"preset": {"report": "train"}}, {}, "learns from this split or chooses by it"),
         ({"preset": {"report": "val"}}, {}, "learns from this split or chooses by it"),
+        ({"preset": {"also_report": ["train"]}}, {}, "learns from this split"),
         ({}, {"device": "cuda0"}, "'cuda0' is no device"),
         ({}, {"graph": True}, "CUDA graphs need a CUDA device"),
         ({"cmal": {"engine": {"graph": True}}}, {}, "CUDA graphs need a CUDA device"),

@@ -112,6 +112,24 @@ def test_the_whole_preset_runs_on_data_like_cocos(made: Place) -> None:
     assert run["people"]["captions"] > SPLITS["test"]
 
 
+def test_val_has_a_table_of_its_own(made: Place) -> None:
+    rows, others = (read(made.run / f"{name}.json") for name in ("table1", "table1-val"))
+    assert [row["system"] for row in others] == SYSTEMS
+    assert [row["captions"] for row in others] == [
+        [row["captions"][0].replace("-test-", "-val-")] for row in rows
+    ]
+    assert all(f"images:{SPLITS['val']}|" in row["signature"] for row in others)
+    assert [row["latency_ms"] for row in others] == [row["latency_ms"] for row in rows]
+    said = read(made.run / others[-1]["captions"][0])
+    words = {word for one in said for word in one["caption"].split()}
+    assert others[-1]["vocabulary"] == len(words - {"."})
+    assert (made.run / "table1-val.md").read_text().startswith("# The ladder (the paper's table 1)")
+    run = read(made.run / "run.json")
+    (also,) = run["also_reported"]
+    assert (also["split"], also["images"]) == ("val", SPLITS["val"])
+    assert also["people"]["captions"] > SPLITS["val"]
+
+
 def test_each_row_is_a_look(made: Place) -> None:
     looks = made.looks()
     rows = read(made.run / "table1.json")
@@ -159,10 +177,12 @@ def test_what_came_back_is_scored_without_its_models(
     found = made.make(returned, **asked)
     assert found.left_out == []
     before, after = (read(out / "table1.json") for out in (made.run, returned))
-    for old, new in zip(before, after, strict=True):
+    for new in after:
         assert new["METEOR"] > 0
         assert len(new["intervals"]["SPICE"]) == 2
         assert "|spice:spice-fake|" in new["signature"]
+    assert all(row["METEOR"] > 0 and row["SPICE"] is None for row in found.also["val"]["ladder"])
+    for old, new in zip(before, after, strict=True):
         same = [
             *("system", "CIDEr", "Bleu_4", "repeats", "latency_ms", "speedup", "captions"),
             "last_validation_cider",
@@ -183,7 +203,8 @@ def test_what_came_back_is_scored_without_its_models(
     monkeypatch.setattr(
         "naic.tasks.reproduce.judging.evaluate", lambda *_, **__: pytest.fail("scores again")
     )
-    assert made.make(returned, **asked).tables == found.tables
+    again = made.make(returned, **asked)
+    assert (again.tables, again.also) == (found.tables, found.also)
 
 
 def test_captions_that_changed_or_did_not_come(
@@ -196,8 +217,9 @@ def test_captions_that_changed_or_did_not_come(
     rows = [row | {"caption": "qqq xxx"} for row in read(captions)]
     captions.write_text(json.dumps(rows))
     (returned / first[0]["captions"][0]).unlink()
+    (returned / first[1]["captions"][0].replace("-test-", "-val-")).unlink()
     found = made.make(returned, **asked)
-    assert found.left_out == ["table1: AIC XE beam 1"]
+    assert found.left_out == ["table1: AIC XE beam 1", "table1, val: AIC XE beam 3"]
     assert found.tables["ladder"][-1]["CIDEr"] == 0
     assert [row["CIDEr"] for row in found.tables["ladder"][:-1]] == [
         row["CIDEr"] for row in first[1:-1]

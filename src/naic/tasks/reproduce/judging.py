@@ -29,7 +29,8 @@ class Scored:
 
     Attributes:
         captions: the results file.
-        values: metrics as fractions, None where one could not be had; repeats, bad endings, facts.
+        values: metrics as fractions, None where one could not be had; repeats, bad endings, facts;
+            vocabulary, how many different words there are.
         resampled: by metric, its value on each resampled set of images; the same sets for all.
         signature: what the figures depend on, in a line.
         human: how the human captions of the same images are written.
@@ -80,7 +81,8 @@ class Judge:
         self._references = references
         self._say = say
         self._said: set[str] = set()
-        self._fast, self._spice, self._log = options.fast, preset.spice, options.log
+        self._fast, self._log = options.fast, options.log
+        self._spice = preset.spice and references.split == preset.report
         if references.is_logged:
             check_log(options.log)
 
@@ -113,6 +115,7 @@ class Judge:
             name: scores[name].value if name in scores else None for name in NAMES
         }
         values |= {"repeats": manner.repeats, "bad_endings": manner.bad_endings, "facts": facts}
+        values["vocabulary"] = manner.vocabulary
         resampled: dict[str, list[float]] = {}
         if len(evaluation.images) >= FEWEST_IMAGES:
             drawn = resample(list(scores.values()), times=RESAMPLES, seed=0)

@@ -44,6 +44,7 @@ class PresetSettings:
 
     Attributes:
         report: the split that the tables are about; no stage learns from it or chooses by it.
+        also_report: splits with tables of their own, without SPICE; models may be chosen by them.
         beam: beam width of the teacher when it captions for the students.
         keep: how many sentences of that beam a student learns.
         seed: of the first students, the next ones have the next; the teacher has its file's own.
@@ -65,6 +66,7 @@ class PresetSettings:
     """
 
     report: str = "test"
+    also_report: tuple[str, ...] = ()
     beam: int = 3
     keep: int = 1
     seed: int = 1
@@ -101,6 +103,11 @@ class Preset:
     def path(self, config: str) -> Path:
         """One of its files."""
         return self.folder / f"{config}.toml"
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """Those that there are tables of, `report` first."""
+        return tuple(dict.fromkeys((self.settings.report, *self.settings.also_report)))
 
     @property
     def has_unlabelled(self) -> bool:

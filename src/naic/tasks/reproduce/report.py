@@ -3,9 +3,8 @@
 import json
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from naic.errors import ConfigError
 from naic.files import remove_temporaries, write_atomically
@@ -16,7 +15,7 @@ from naic.tasks.reproduce import gallery, tables
 from naic.tasks.reproduce.gallery import write_server_files
 from naic.tasks.reproduce.plan import PlannedRow
 from naic.tasks.reproduce.run_file import TABLES, ReproduceOptions
-from naic.tasks.reproduce.scoring import ReturnedScorer, Scorer, measure_latency, places
+from naic.tasks.reproduce.scoring import ReturnedScorer, Scorer, measure_latency
 from naic.tasks.reproduce.stage_runner import StageRunner
 
 SHOWN = {  # what the page of captions shows, as in the paper's last figure
@@ -25,6 +24,8 @@ SHOWN = {  # what the page of captions shows, as in the paper's last figure
     "+KD": "NAIC-XE (+KD)",
     "+CMAL": "NAIC-CMAL",
 }
+
+Tables = dict[str, list[tables.TableRow]]
 
 
 @dataclass(frozen=True)
@@ -35,11 +36,13 @@ class Reproduced:
         tables: the rows of each table by its name.
         examples: a few images with their captions.
         left_out: rows that are not there, since their stages are not finished.
+        also: by split, the tables of the splits that are reported too.
     """
 
-    tables: dict[str, list[tables.TableRow]]
+    tables: Tables
     examples: list[gallery.Example]
     left_out: list[str]
+    also: dict[str, Tables] = field(default_factory=dict)
 
 
 class TableMaker:
@@ -50,57 +53,72 @@ class TableMaker:
         runner: StageRunner,
         options: ReproduceOptions,
         callbacks: Callbacks,
-        scorer: Scorer | ReturnedScorer,
+        scorers: Sequence[Scorer | ReturnedScorer],
     ) -> None:
+        """`scorers`: one for each split, that of `report` first."""
         self._runner = runner
         self._options = options
         self._listener = callbacks
         self._plan = runner.plan
-        self._scorer = scorer
+        self._scorer, *self._others = scorers
         self._left_out: list[str] = []
+        self._people: dict[str, dict[str, float]] = {}  # by split
 
     def make(self) -> Reproduced:
         """All tables, figures and the page of captions."""
-        out = self._options.out
-        made: dict[str, list[tables.TableRow]] = {}
-        for table in self._options.chosen:
-            rows = [row for row in self._plan.rows(table) if self._is_there(table, row)]
-            if not rows:
-                continue
-            self._listener.say(f"scoring {TABLES[table]}: {len(rows)} rows")
-            made[table] = [self._row(table, row) for row in rows]
+        made = self._tables(self._scorer)
         if not made:
             why = "not one row of the tables is finished"
-            raise ConfigError(str(out), why, "Leave out --only-tables.")
+            raise ConfigError(str(self._options.out), why, "Leave out --only-tables.")
+        also = {own.references.split: self._tables(own, also=True) for own in self._others}
         if "ladder" in made:
-            tables.add_latency(made["ladder"], *self._latency())
-        for table, found in made.items():
-            tables.write_table(out, TABLES[table], table, found)
+            latency = self._latency()
+            for found in (made, *also.values()):
+                tables.add_latency(found.get("ladder", []), *latency)
+        self._write(made, "")
+        for split, found in also.items():
+            self._write(found, split)
         self._draw(made)
         self._note_data()
         if "ladder" in made and self._runner.preset.settings.server:
             self._serve(made["ladder"])
-        return Reproduced(made, self._examples(), self._left_out)
+        return Reproduced(made, self._examples(), self._left_out, also)
+
+    def _tables(self, scorer: Scorer | ReturnedScorer, *, also: bool = False) -> Tables:
+        """The rows of one split."""
+        split, made = scorer.references.split, Tables()
+        for table in self._options.chosen:
+            name = f"{TABLES[table]}, {split}" if also else TABLES[table]
+            rows = [row for row in self._plan.rows(table) if self._is_there(scorer, name, row)]
+            if rows:
+                self._listener.say(f"scoring {name}: {len(rows)} rows")
+                made[table] = [self._row(scorer, table, row) for row in rows]
+        return made
+
+    def _write(self, made: Tables, split: str) -> None:
+        for table, found in made.items():
+            name = table_name(table, split)
+            tables.write_table(self._options.out, name, table, found, split)
 
     def _seeds(self, row: PlannedRow) -> range:
         return range(1 if self._plan.is_shared(row.stage) else self._options.seeds)
 
-    def _is_there(self, table: str, row: PlannedRow) -> bool:
-        there = all(self._scorer.is_there(row.stage, n, row.beam) for n in self._seeds(row))
+    def _is_there(self, scorer: Scorer | ReturnedScorer, name: str, row: PlannedRow) -> bool:
+        there = all(scorer.is_there(row.stage, n, row.beam) for n in self._seeds(row))
         if not there:
-            self._left_out.append(f"{TABLES[table]}: {row.system}")
+            self._left_out.append(f"{name}: {row.system}")
         return there
 
-    def _row(self, table: str, row: PlannedRow) -> tables.TableRow:
+    def _row(self, scorer: Scorer | ReturnedScorer, table: str, row: PlannedRow) -> tables.TableRow:
         seeds = self._seeds(row)
-        scored = [self._scorer.score(row.stage, number, row.beam) for number in seeds]
+        scored = [scorer.score(row.stage, number, row.beam) for number in seeds]
         made = tables.make_row(row.system, scored, table)
         made["stage"] = row.stage
         # The best weights are the start model's if a run only got worse: its end shows it.
         curves = [validations(self._runner.folder(row.stage, n)) for n in seeds]
         last = [curve[-1][1] / 100 for curve in curves if curve]
         made["last_validation_cider"] = statistics.fmean(last) if last else None
-        self._runner.run_file.content["people"] = scored[0].human
+        self._people[scorer.references.split] = scored[0].human
         return made
 
     def _latency(self) -> tuple[dict[str, float], int | None]:
@@ -141,11 +159,18 @@ class TableMaker:
         if isinstance(self._scorer, Scorer):
             index = self._scorer.store.index
             names = ("reader", "backbone", "weights", "pixels", "regions", "dim", "images")
-            content["data"] = {name: index.get(name) for name in names}
-        content["reported"] = {
-            "split": self._scorer.references.split,
-            "images": len(self._scorer.references.records),
-        }
+            content["data"] = {name: index.get(name) for name in (*names, "mirrored")}
+        reported = [
+            {"split": own.references.split, "images": len(own.references.records)}
+            for own in (self._scorer, *self._others)
+        ]
+        content["reported"], *also = reported
+        content["people"] = self._people[content["reported"]["split"]]
+        content["also_reported"] = [
+            own | {"people": self._people[own["split"]]}
+            for own in also
+            if own["split"] in self._people
+        ]
         self._runner.run_file.save()
 
     def _serve(self, rows: list[tables.TableRow]) -> None:
@@ -176,7 +201,7 @@ class TableMaker:
         out = self._options.out
         rows = [row for row in self._plan.rows("ladder") if row.system in SHOWN]
         results = {
-            SHOWN[row.system]: places(self._runner, out, row.stage, 0, row.beam)[0]
+            SHOWN[row.system]: self._scorer.places(row.stage, 0, row.beam)[0]
             for row in rows
             if self._is_done(row)
         }
@@ -187,14 +212,23 @@ class TableMaker:
         return examples
 
 
-def read_reproduced(options: ReproduceOptions) -> Reproduced | None:
+def table_name(table: str, split: str = "") -> str:
+    """The name of its files; `split` is that of a further table."""
+    return f"{TABLES[table]}-{split.replace('/', '-')}" if split else TABLES[table]
+
+
+def read_reproduced(options: ReproduceOptions, also: Sequence[str]) -> Reproduced | None:
     """The tables of a finished run as its files say; None if one of them is not there."""
-    try:
-        found: dict[str, Any] = {
-            table: json.loads(Path(options.out / f"{TABLES[table]}.json").read_bytes())
-            for table in options.chosen
+
+    def read(split: str) -> Tables:
+        paths = {
+            table: options.out / f"{table_name(table, split)}.json" for table in options.chosen
         }
-        return Reproduced(found, gallery.read_examples(options.out), [])
+        return {table: json.loads(path.read_bytes()) for table, path in paths.items()}
+
+    try:
+        examples = gallery.read_examples(options.out)
+        return Reproduced(read(""), examples, [], {split: read(split) for split in also})
     except (OSError, ValueError, TypeError, KeyError):
         return None
 

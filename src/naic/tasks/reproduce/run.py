@@ -40,7 +40,7 @@ def reproduce(options: ReproduceOptions, callbacks: Callbacks, command: str = ""
     finished = run_file.content.get("finished") == request(preset, options)
     # Who asks for the tables alone may have METEOR by now, and not then.
     if finished and not options.only_tables and run_file.all_there():
-        kept = read_reproduced(options)
+        kept = read_reproduced(options, preset.splits[1:])
         if kept is not None:
             return kept
     options = run_file.by_its_name(options)
@@ -52,8 +52,8 @@ def reproduce(options: ReproduceOptions, callbacks: Callbacks, command: str = ""
         runner = StageRunner(preset, options, plan, run_file)
         if not options.only_tables:
             _make_stages(runner, options, callbacks)
-        scorer = Scorer(runner, options, callbacks.say)
-        found = TableMaker(runner, options, callbacks, scorer).make()
+        scorers = [Scorer(runner, options, callbacks.say, split) for split in preset.splits]
+        found = TableMaker(runner, options, callbacks, scorers).make()
         done = None if found.left_out else request(preset, options)
         run_file.end(time.monotonic() - began, done)
     return found
@@ -71,8 +71,8 @@ def _score_returned(
         run_file = RunFile.returned(preset, options)
         run_file.begin_scoring(command)
         runner = StageRunner(preset, options, plan, run_file)
-        scorer = ReturnedScorer(runner, options, callbacks.say)
-        found = TableMaker(runner, options, callbacks, scorer).make()
+        scorers = [ReturnedScorer(runner, options, callbacks.say, split) for split in preset.splits]
+        found = TableMaker(runner, options, callbacks, scorers).make()
         run_file.end(time.monotonic() - began, run_file.content.get("finished"))
     return found
 
@@ -85,7 +85,7 @@ def _checked(preset: Preset, options: ReproduceOptions, run_file: RunFile) -> St
     check_machine(preset, device=options.device, graph=options.graph)
     given = runner.is_given("features")
     data = FeatureStore(runner.folder("features")).index if given else preset.files["prepare"]
-    if names_test([preset.settings.report]) and data.get("reader") != "shapes":
+    if names_test(preset.splits) and data.get("reader") != "shapes":
         check_log(options.log)  # not after the hours of training
     if options.only_tables and not given and not runner.is_finished("features", 0):
         why = "there are no features yet, and so nothing to make tables of"
@@ -132,10 +132,17 @@ def make_plan(preset: Preset, options: ReproduceOptions) -> StagePlan:
 
 
 def check_report(preset: Preset) -> None:
-    """The tables are about images that no stage has learnt from, or was chosen by."""
+    """The tables are about images that no stage has learnt from, or was chosen by.
+
+    Further tables may be about those that it was chosen by.
+    """
     split = preset.settings.report
     for config in TRAINED:
         data = read_train(preset, config).data
+        learnt = {*data.train} & {*preset.settings.also_report}
+        if learnt:
+            why = f"{preset.path(config)} learns from this split"
+            raise ConfigError(f"also_report: {min(learnt)!r}", why, "Name another one.")
         if split in (*data.train, *data.validation):
             why = f"{preset.path(config)} learns from this split or chooses by it"
             hint = "Name one that is neither in data.train nor in data.validation."
@@ -185,7 +192,8 @@ def _make_stages(runner: StageRunner, options: ReproduceOptions, callbacks: Call
     def made(stage: str) -> None:
         if stage == "features":  # what cannot be reported is not trained for hours
             store = FeatureStore(runner.folder(stage))
-            report_rows(store, runner.preset.settings.report)
+            for split in runner.preset.splits:
+                report_rows(store, split)
 
     if options.jobs > 1:
         make_together(runner, stages, options.jobs, callbacks, made)

@@ -1,4 +1,4 @@
-"""Captions of the report split by each row's model, what they are worth, and how long they take.
+"""Captions of a reported split by each row's model, what they are worth, and how long they take.
 
 What was captioned and scored is kept beside the digests of what it came from, so that asking again
 costs nothing and a model that was trained anew is scored anew. METEOR and SPICE that were missing
@@ -52,13 +52,12 @@ class Scorer:
     """Captions and scores models on one split."""
 
     def __init__(
-        self, runner: StageRunner, options: ReproduceOptions, say: Callable[[str], None]
+        self, runner: StageRunner, options: ReproduceOptions, say: Callable[[str], None], split: str
     ) -> None:
         self._runner = runner
         self._out = options.out
         self._device = options.device
         self.store = FeatureStore(runner.folder("features"))
-        split = runner.preset.settings.report
         self.rows = report_rows(self.store, split)
         records = [self.store.records[row] for row in self.rows]
         drawn = self.store.index.get("reader") == "shapes"
@@ -71,7 +70,7 @@ class Scorer:
 
     def score(self, stage: str, number: int, beam: int) -> Scored:
         """The captions of a stage's best model, made and scored unless that was done already."""
-        captions, kept = places(self._runner, self._out, stage, number, beam)
+        captions, kept = self.places(stage, number, beam)
         key = {
             "weights": self._runner.identity(stage, number),
             "images": self._runner.identity("features", 0),
@@ -88,6 +87,10 @@ class Scorer:
         else:
             return as_scored(captions, found)
         return judge_and_keep(self._judge, captions, kept, key, facts)
+
+    def places(self, stage: str, number: int, beam: int) -> tuple[Path, Path]:
+        """Where the captions of a row are, or will be, and where their scores."""
+        return places(self._out, self._runner.name(stage, number), self.references.split, beam)
 
     def _caption(self, folder: Path, beam: int, target: Path) -> float | None:
         """Write a results file; gives the share of captions that are true, where that is known."""
@@ -108,12 +111,11 @@ class ReturnedScorer:
     """Scores captions that were made elsewhere: neither features nor weights need to be here."""
 
     def __init__(
-        self, runner: StageRunner, options: ReproduceOptions, say: Callable[[str], None]
+        self, runner: StageRunner, options: ReproduceOptions, say: Callable[[str], None], split: str
     ) -> None:
         assert options.references is not None  # else the captions were made here
         self._runner = runner
         self._out = options.out
-        split = runner.preset.settings.report
         source = options.references
         read = read_captions(source, splits=[split], problems=Problems(skip=False))
         records = [
@@ -129,11 +131,11 @@ class ReturnedScorer:
 
     def is_there(self, stage: str, number: int, beam: int) -> bool:
         """Whether the captions of a row came back."""
-        return places(self._runner, self._out, stage, number, beam)[0].is_file()
+        return self.places(stage, number, beam)[0].is_file()
 
     def score(self, stage: str, number: int, beam: int) -> Scored:
         """Scores of the captions that are there, computed unless that was done already."""
-        captions, kept = places(self._runner, self._out, stage, number, beam)
+        captions, kept = self.places(stage, number, beam)
         key = {
             "captions": digest(captions),
             "data": self._data,
@@ -148,10 +150,14 @@ class ReturnedScorer:
         facts = None if found is None else found["values"]["facts"]
         return judge_and_keep(self._judge, captions, kept, key, facts)
 
+    def places(self, stage: str, number: int, beam: int) -> tuple[Path, Path]:
+        """Where the captions of a row are, and where their scores are or will be."""
+        return places(self._out, self._runner.name(stage, number), self.references.split, beam)
 
-def places(runner: StageRunner, out: Path, stage: str, number: int, beam: int) -> tuple[Path, Path]:
-    """Where the captions of a row are, or will be, and where their scores."""
-    stem = f"{runner.name(stage, number)}-{runner.preset.settings.report}-beam{beam}"
+
+def places(out: Path, run: str, split: str, beam: int) -> tuple[Path, Path]:
+    """Where the captions of a run are kept, and where their scores."""
+    stem = f"{run}-{split}-beam{beam}"
     file = f"{stem.replace('/', '-')}.json"  # a split may be called anything
     return out / "captions" / file, out / "scores" / file
 

@@ -155,7 +155,7 @@ class StageRunner:
                 return self.preset.files[config] | ({} if limit is None else {"limit": limit})
             case Distil():
                 data = read_train(self.preset, "student_kd").data
-                held_out = [*data.validation, own.report]
+                held_out = list(dict.fromkeys([*data.validation, *self.preset.splits]))
                 splits = {"train": [*data.train], "held_out": held_out}
                 return {"beam": own.beam, "keep": own.keep, **splits}
             case Share():
@@ -215,7 +215,7 @@ class StageRunner:
         if features == "features":
             return data.train
         self._check_unseen()
-        held_out = {*data.validation, self.preset.settings.report}
+        held_out = {*data.validation, *self.preset.splits}
         records = FeatureStore(self.folder(features)).records
         splits = tuple(sorted({record.split for record in records} - held_out))
         if not splits:  # no names would mean all of them

@@ -88,6 +88,7 @@ HEADS = {
     **{"repeats": "repeats %", "bad_endings": "bad endings %", "facts": "true %"},
 }
 ALWAYS = (*NAMES, "repeats", "bad_endings")  # a column even where nothing could be measured
+WORDS = "vocabulary"  # how many different words the captions have: no fraction
 
 
 def make_row(system: str, scored: Sequence[Scored], table: str) -> TableRow:
@@ -95,6 +96,7 @@ def make_row(system: str, scored: Sequence[Scored], table: str) -> TableRow:
     row: TableRow = {"system": system}
     for name in (*NAMES, *HABITS):
         row[name] = _mean([own.values[name] for own in scored])
+    row[WORDS] = _mean([own.values.get(WORDS) for own in scored])  # older scores have none
     row["intervals"] = {
         name: ends([own.resampled.get(name, []) for own in scored])
         for name in NAMES
@@ -136,12 +138,15 @@ def add_latency(
         row["speedup"] = None if own is None or slowest is None else slowest / own
 
 
-def write_table(folder: Path, name: str, table: str, rows: Sequence[TableRow]) -> None:
-    """NAME.json, NAME.md and NAME.csv."""
+def write_table(
+    folder: Path, name: str, table: str, rows: Sequence[TableRow], split: str = ""
+) -> None:
+    """NAME.json, NAME.md and NAME.csv; `split` is named where it is not that of all others."""
     remove_temporaries(folder, f"{name}.*")
+    title = TITLES[table] + (f" on {split}" if split else "")
     for suffix, data in (
         ("json", f"{json.dumps(list(rows), indent=1)}\n".encode()),
-        ("md", f"# {TITLES[table]}\n\n{markdown(rows)}".encode()),
+        ("md", f"# {title}\n\n{markdown(rows)}".encode()),
         ("csv", _csv(rows)),
     ):
         write_atomically(folder / f"{name}.{suffix}", data)
@@ -151,10 +156,14 @@ def markdown(rows: Sequence[TableRow]) -> str:
     """The rows for people: times 100, the paper's figure in brackets where it has one."""
     shown = [name for name in HEADS if name in ALWAYS or any(row[name] is not None for row in rows)]
     timed = any(row["latency_ms"] is not None for row in rows)
-    heads = ["", *(HEADS[name] for name in shown), *(["ms", "speedup"] if timed else ["last C"])]
+    counted = any(row.get(WORDS) is not None for row in rows)
+    heads = ["", *(HEADS[name] for name in shown), *(["words"] if counted else [])]
+    heads += ["ms", "speedup"] if timed else ["last C"]
     lines = ["| " + " | ".join(heads) + " |", "|---" * len(heads) + "|"]
     for row in rows:
         cells = [row["system"], *(_cell(row, name) for name in shown)]
+        if counted:
+            cells.append("n/a" if row.get(WORDS) is None else f"{row[WORDS]:,.0f}")
         if timed:
             cells += [_latency(row, "latency_ms", ""), _latency(row, "speedup", "×")]
         else:
@@ -196,6 +205,8 @@ def _legend(rows: Sequence[TableRow], *, timed: bool) -> str:
         parts.append("CIDEr with its 95 % interval over the images.")
     if any(row["paper"] for row in rows):
         parts.append("In brackets: the paper, on MSCOCO with bottom-up features.")
+    if any(row.get(WORDS) is not None for row in rows):
+        parts.append("words: how many different ones all captions have.")
     if timed:
         words = rows[0].get("latency_words")
         teacher = f"the teacher writes {words} words," if words else "the teacher"
@@ -210,7 +221,7 @@ def _legend(rows: Sequence[TableRow], *, timed: bool) -> str:
 
 def _csv(rows: Sequence[TableRow]) -> bytes:
     """Fractions, as in the JSON; empty where there is no figure."""
-    figures = (*NAMES, *HABITS, "latency_ms", "speedup")
+    figures = (*NAMES, *HABITS, WORDS, "latency_ms", "speedup")
     head = ["system", "seeds", *figures]
     head += [f"{name}_{end}" for name in NAMES for end in ("low", "high", "spread")]
     theirs = [*NAMES, "latency_ms", "speedup"]
