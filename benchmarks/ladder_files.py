@@ -3,20 +3,24 @@
 python benchmarks/ladder_files.py runs/tiny --out docs/results/tiny
 
 Tables, run.json (without the folders of the machine) and a few captions are copied. What the runs
-validated along the way becomes curves.json, and the figures are drawn from all of that. The weights
-are not needed, so that a run made elsewhere can leave them there. Images that we did not draw,
-and what people said of them, are not ours to copy.
+validated along the way becomes curves.json, their settings stages.json, and the figures are drawn
+from all of that; --before adds the settings of runs that came before the ladder. The weights are
+not needed, so that a run made elsewhere can leave them there. Images that we did not draw, and
+what people said of them, are not ours to copy.
 """
 
 import argparse
 import json
 import re
 import shutil
+import tomllib
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from naic.tasks.charts import Line, lines
 from naic.tasks.reproduce.report import ladder_figure, speed_figure, validations, write_figure
+from naic.text.vocabulary import Vocabulary
 
 EXAMPLES = 4
 Curves = dict[str, list[list[tuple[float, float]]]]  # by stage: of each seed, epochs and CIDEr
@@ -29,6 +33,20 @@ def curves_of(run: Path, stages: list[str]) -> Curves:
     for stage in stages:
         folders = [run / stage, *sorted(run.glob(f"seed-*/{stage}"))]
         found[stage] = [validations(folder) for folder in folders if folder.is_dir()]
+    return found
+
+
+def settings_of(runs: Iterable[Path]) -> dict[str, Any]:
+    """By its folder's name, what each run was told, on how many images, and its words."""
+    found = {}
+    for path in (run / "report.json" for run in runs):
+        if path.exists():
+            report = json.loads(path.read_text())
+            kept = ("vocabulary", "parameters", "steps", "seconds", "data", "scores")
+            own = {name: report[name] for name in kept if name in report}
+            words = path.with_name("vocab.json")
+            own |= {"words": len(Vocabulary.load(words))} if words.exists() else {}
+            found[path.parent.name] = own | {"config": tomllib.loads(report["config"])}
     return found
 
 
@@ -70,7 +88,8 @@ def copy_examples(run: Path, out: Path) -> None:
             shutil.copyfile(run / example["image"], out / example["image"])
         else:
             example["image"] = ""
-            del example["captions"]["people"]
+            for who in ("human", "people"):  # the latter in older files
+                example["captions"].pop(who, None)
     (out / "captions.json").write_text(json.dumps(examples, indent=1) + "\n")
 
 
@@ -78,6 +97,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("run", type=Path)
     parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--before", type=Path, nargs="*", default=[], help="folders of runs")
     options = parser.parse_args()
     run, out = options.run, options.out
     out.mkdir(parents=True, exist_ok=True)
@@ -87,10 +107,13 @@ def main() -> None:
     (out / "run.json").write_text(text)
     if (run / "captions.json").exists():
         copy_examples(run, out)
-    tables = {path.stem: json.loads(path.read_text()) for path in run.glob("table*.json")}
-    stages = sorted({row["stage"] for rows in tables.values() for row in rows})
+    paths = sorted(run.glob("table*.json"))
+    tables = {path.stem: json.loads(path.read_text()) for path in paths}
+    stages = list(dict.fromkeys(row["stage"] for rows in tables.values() for row in rows))
     curves = curves_of(run, stages)
     (out / "curves.json").write_text(json.dumps(curves) + "\n")
+    told = settings_of([*options.before, *(run / stage for stage in stages)])
+    (out / "stages.json").write_text(without_folders(json.dumps(told, indent=1)) + "\n")
     draw(out, tables, curves)
 
 

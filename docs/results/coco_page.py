@@ -46,8 +46,8 @@ def about(run: dict[str, Any], log: Sequence[dict[str, Any]] = ()) -> str:
 - **Features**: an {side}×{side} grid of {data["backbone"]} at {data["pixels"]} pixels, {tuned};
   not the bottom-up regions that the paper has.
 - **Images**: {reported["images"]:,} of the {STANDARD:,} of Karpathy's {reported["split"]} split,
-  which is here less the images of val2017 and some others.
-{cider_by_images(reported["images"])}
+  which is here less the images of val2017 and some others.{_also(run)}
+{cider_by_images(reported["images"])}{_frequencies(run)}
 - **Programs**: METEOR 1.5 and SPICE are the reference programs, the others exact ones of our own.
 - **Human references**: of the {people["captions"]:,} captions that people wrote of these images
   {100 * people["bad_endings"]:.2f} % have a bad ending, {100 * people["repeats"]:.2f} % a word
@@ -55,6 +55,24 @@ def about(run: dict[str, Any], log: Sequence[dict[str, Any]] = ()) -> str:
 - **Machine**: {run["latency"]["device"]}; {run["machine"]}.
 - **Choices** were made by the figures of `val`. {test_evaluations(log)}
 """
+
+
+def _also(run: dict[str, Any]) -> str:
+    """Of the splits that were reported too."""
+    return "".join(
+        f" Of `{own['split']}`: {own['images']:,}." for own in run.get("also_reported", [])
+    )
+
+
+def _frequencies(run: dict[str, Any]) -> str:
+    """Where df is counted; older runs do not say whether their images were mirrored."""
+    if "mirrored" not in run["data"]:
+        return ""
+    twins = "mirrored or not" if run["data"]["mirrored"] else "none of them mirrored"
+    return f"""
+- **Document frequencies** of the reward are those of the training images, each image counted once,
+  {twins}; vocabularies are counted in the same way. In the scores of this
+  page they are those of the split that is scored, where no image is mirrored."""
 
 
 def cider_by_images(images: int) -> str:

@@ -1,24 +1,28 @@
 """tiny.md and its like: the paper's ladder, from the files that `naic reproduce` left.
 
 Its run files are in a folder beside this one, put there by benchmarks/ladder_files.py;
-gradient-variance.json, where it is there, was written by benchmarks/gradient_variance.py.
+gradient-variance.json, where it is there, was written by benchmarks/gradient_variance.py. On
+MSCOCO there is more to tell: coco_page.py, and coco_val_page.py where `val` was reported too.
 """
 
 import json
-import math
 import statistics
 from pathlib import Path
 from typing import Any
 
-import coco_page  # type: ignore[import-not-found]
+from claims import (  # type: ignore[import-not-found]
+    Claim,
+    baseline_claims,
+    by_system,
+    ladder_claims,
+)
+from coco_parts import FIRST, CocoParts  # type: ignore[import-not-found]
 
 from naic.tasks.charts import Bar, bars
 from naic.tasks.reproduce.gallery import mark
 from naic.tasks.reproduce.tables import TITLES, markdown
 
 FOLDER = Path(__file__).parent
-Rows = dict[str, dict[str, Any]]
-Claim = tuple[str, str, str]  # what is expected, the figures, whether it holds
 FILES = {
     "ladder": "table1",
     "baselines": "table3",
@@ -31,9 +35,8 @@ FIGURES = {
     "ladder": ("ladder", "latency"),
     "baselines": ("baselines-scratch", "baselines-weight-init"),
 }
-ORDER = (("NAIC-base", "+KD"), ("+KD", "+CMAL"), ("+CMAL", "+unlabelled"))
 COCO = "coco"  # the preset
-SHARE, REPEATS = 0.97, 0.01  # of the teacher's CIDEr; of the captions: what we set ourselves
+TITLE = {FIRST: "The first ladder: coco, with EfficientNet-Lite2"}
 
 
 def ladder(name: str) -> str:
@@ -45,8 +48,8 @@ def ladder(name: str) -> str:
         for table, file in FILES.items()
         if (folder / f"{file}.json").exists()
     }
-    coco = _Coco(folder, run, tables["ladder"]) if run["preset"] == COCO else None
-    parts = [_head(run), *(coco.head() if coco else ())]
+    coco = CocoParts(folder, run, tables["ladder"]) if run["preset"] == COCO else None
+    parts = [_head(run, name), *(coco.head() if coco else ())]
     parts.append(_expected(tables, coco.targets() if coco else None))
     for table, rows in tables.items():
         parts.append(_table(name, table, rows))
@@ -62,47 +65,18 @@ def ladder(name: str) -> str:
     return "\n".join(parts)
 
 
-class _Coco:
-    """The parts of the page that are there on MSCOCO alone."""
-
-    def __init__(self, folder: Path, run: dict[str, Any], rows: list[dict[str, Any]]) -> None:
-        self._run, self._rows = run, rows
-        self._shipped, self._before = (
-            _read(folder / name) if (folder / name).exists() else None
-            for name in ("shipped.json", "before.json")
-        )
-        self._best = coco_page.best_student(rows, _read(folder / "curves.json"))
-        log = folder.parent / "test-evaluations.jsonl"
-        lines = log.read_text(encoding="utf-8").splitlines() if log.exists() else []
-        self._log = [json.loads(line) for line in lines]
-
-    def head(self) -> list[str]:
-        calls = [] if self._before is None else [coco_page.before(self._before)]
-        return [coco_page.about(self._run, self._log), *calls]
-
-    def targets(self) -> list[Claim]:
-        rows = _by_system(self._rows)
-        order = [_order(rows, *pair) for pair in ORDER[:2] if {*pair} <= rows.keys()]
-        people = self._run["people"]
-        return order + list(coco_page.targets(self._rows, self._best, people, self._shipped))
-
-    def after_the_ladder(self) -> list[str]:
-        ships = [] if self._shipped is None else [coco_page.ship(self._shipped, self._best)]
-        return [coco_page.intervals(self._rows, self._shipped), *ships, coco_page.SERVER]
-
-
 def _read(path: Path) -> Any:  # noqa: ANN401
     return json.loads(path.read_text(encoding="utf-8"))
 
 
-def _head(run: dict[str, Any]) -> str:
+def _head(run: dict[str, Any], name: str) -> str:
     commands = "\n".join(
         f"| `{call['command']}`{_where(call)} | {_minutes(call['seconds'])} |"
         for call in run["calls"]
     )
     seen = run["latency"]
-    return f"""# The ladder: {run["preset"]}
-
+    return f"""# {TITLE.get(name, f"The ladder: {run['preset']}")}
+{_other_ladder(name)}
 Made by `make docs` from the run files in the folder of this name ({run["machine"]}, naic
 {run["naic"]}, torch {seen["torch"]}, Python {seen["python"]}).
 The settings are those of `configs/`; [docs/reproduce.md](../reproduce.md) tells of the stages.
@@ -116,6 +90,19 @@ written by then is here.
 """
 
 
+def _other_ladder(name: str) -> str:
+    """Each of COCO's two ladders tells of the other."""
+    if name == FIRST:
+        return f"""
+The ladder of the model that shipped at first; [{COCO}.md]({COCO}.md) has the one of today. Its runs
+counted mirrored images twice in the document frequencies of the reward and in the vocabulary of
+those that began from nothing; later ones do not.
+"""
+    if name == COCO and (FOLDER / FIRST / "run.json").exists():
+        return f"\nThe ladder of the model that shipped before is on [{FIRST}.md]({FIRST}.md).\n"
+    return ""
+
+
 def _where(call: dict[str, Any]) -> str:
     """Of a call that scored on another machine than the stages ran on."""
     return f", on {call['machine']}" if "machine" in call else ""
@@ -127,9 +114,9 @@ def _minutes(seconds: float | None) -> str:
 
 def _expected(tables: dict[str, list[dict[str, Any]]], targets: list[Claim] | None) -> str:
     """What the paper lets us expect, and what came out: whatever it is."""
-    claims = _ladder_claims(_by_system(tables["ladder"])) if targets is None else targets
+    claims = ladder_claims(by_system(tables["ladder"])) if targets is None else targets
     if "baselines" in tables:
-        claims += _baseline_claims(_by_system(tables["baselines"]))
+        claims += baseline_claims(by_system(tables["baselines"]))
     rows = "\n".join(f"| {claim} | {values} | {verdict} |" for claim, values, verdict in claims)
     return f"""## What was expected, and what came out
 
@@ -137,61 +124,6 @@ def _expected(tables: dict[str, list[dict[str, Any]]], targets: list[Claim] | No
 |---|---|---|
 {rows}
 """
-
-
-def _by_system(rows: list[dict[str, Any]]) -> Rows:
-    return {row["system"]: row for row in rows}
-
-
-def _ladder_claims(rows: Rows) -> list[Claim]:
-    claims = [_order(rows, *pair) for pair in ORDER if {*pair} <= rows.keys()]
-    if {"AIC beam 3", "+CMAL"} <= rows.keys():
-        share = rows["+CMAL"]["CIDEr"] / rows["AIC beam 3"]["CIDEr"]
-        what = f"+CMAL has {SHARE:.0%} of the teacher's CIDEr or more"
-        claims.append((what, f"{100 * share:.1f} %", _verdict(share >= SHARE)))
-        repeats = rows["+CMAL"]["repeats"]
-        what = f"+CMAL repeats a word in less than {REPEATS:.0%} of its captions"
-        claims.append((what, f"{100 * repeats:.1f} %", _verdict(repeats < REPEATS)))
-    return claims
-
-
-def _baseline_claims(rows: Rows) -> list[Claim]:
-    claims = []
-    for start in ("scratch", "weight-init"):
-        for low, high in (("XE", "sc"), ("sc", "cf"), ("none", "sc"), ("ma", "sc")):
-            pair = (f"{start}, {low}", f"{start}, {high}")
-            if {*pair} <= rows.keys():
-                claims.append(_order(rows, *pair))
-    return claims
-
-
-def _order(rows: Rows, low: str, high: str) -> Claim:
-    one, other = rows[low], rows[high]
-    verdict = _verdict(one["CIDEr"] < other["CIDEr"])
-    if abs(one["CIDEr"] - other["CIDEr"]) < _doubt(one, other):
-        verdict += ", too close to tell"
-    return f"{low} < {high}", f"{_cider(one)} and {_cider(other)}", verdict
-
-
-def _verdict(holds: bool) -> str:
-    return "yes" if holds else "**no**"
-
-
-def _doubt(one: dict[str, Any], other: dict[str, Any]) -> float:
-    """How far apart two rows must be to be told apart.
-
-    By the standard deviation of the difference of two seeds, or of one seed each by that of the
-    images: an interval is four of them wide.
-    """
-    if one["spread"] and other["spread"]:
-        return math.hypot(one["spread"]["CIDEr"], other["spread"]["CIDEr"])
-    ends = [row["intervals"].get("CIDEr") for row in (one, other)]
-    return math.hypot(*((high - low) / 4 for low, high in filter(None, ends)))
-
-
-def _cider(row: dict[str, Any]) -> str:
-    spread = row["spread"].get("CIDEr")
-    return f"{100 * row['CIDEr']:.1f}" + ("" if spread is None else f" ± {100 * spread:.1f}")
 
 
 def _table(name: str, table: str, rows: list[dict[str, Any]]) -> str:

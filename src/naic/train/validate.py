@@ -6,7 +6,7 @@ And the guard, which stops a run that has gone wrong while the best weights are 
 import json
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 
 import torch
@@ -48,10 +48,13 @@ class Validation:
 
     def results(self) -> bytes:
         """The captions in the layout of COCO's results files, which `naic evaluate` reads."""
-        rows = [
-            {"image_id": _image_id(id_), "caption": text} for id_, text in self.captions.items()
-        ]
-        return f"{json.dumps(rows)}\n".encode()
+        return results_file(self.captions)
+
+
+def results_file(captions: Mapping[str, str]) -> bytes:
+    """Captions by image, in the layout of COCO's results files."""
+    rows = [{"image_id": _image_id(id_), "caption": text} for id_, text in captions.items()]
+    return f"{json.dumps(rows)}\n".encode()
 
 
 def _image_id(name: str) -> int | str:

@@ -72,8 +72,9 @@ def test_what_the_baselines_had_learnt_on_the_way(page: ModuleType, whole: Path)
     ],
 )
 def test_a_verdict_knows_the_spread(
-    page: ModuleType, spread: tuple[Any, Any], interval: list[float] | None, verdict: str
+    spread: tuple[Any, Any], interval: list[float] | None, verdict: str
 ) -> None:
+    order = load(PAGE.parent / "claims.py").order
     rows = {
         name: {
             "CIDEr": cider,
@@ -82,9 +83,9 @@ def test_a_verdict_knows_the_spread(
         }
         for name, cider, own in zip(("a", "b"), (1.0, 1.1), spread, strict=True)
     }
-    assert page._order(rows, "a", "b")[2] == verdict
+    assert order(rows, "a", "b")[2] == verdict
     rows["b"]["CIDEr"] = 0.9
-    assert page._order(rows, "a", "b")[2] == verdict.replace("yes", "**no**")
+    assert order(rows, "a", "b")[2] == verdict.replace("yes", "**no**")
 
 
 def test_the_mean_of_several_seeds() -> None:

@@ -3,6 +3,7 @@
 import itertools
 import json
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from tests.tasks.reproduce.coco_like import (
     write_store,
 )
 from tests.tasks.reproduce.micro import Heard, make_options
-from tests.tasks.reproduce.test_page import ROOT, load
+from tests.tasks.reproduce.test_page import COLLECT, PAGE, ROOT, load
 from tests.train.runs import on_one_thread
 
 __all__ = ["one_thread"]
@@ -165,6 +166,57 @@ def test_files_for_cocos_server(made: Place) -> None:
     first = FIRST_ID + sum(SPLITS.values()) - SPLITS["test"]
     assert [one["image_id"] for one in said] == list(range(first, first + SPLITS["test"]))
     assert all(one.keys() == {"image_id", "caption"} for one in said)
+
+
+def test_its_page_has_val_settings_and_the_model_that_ships(
+    made: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(PAGE.parent)
+    page, folder = load(PAGE), tmp_path / "coco"
+    words = ["x", str(made.run), "--out", str(folder), "--before", str(made.run / "teacher-xe")]
+    monkeypatch.setattr(sys, "argv", words)
+    load(COLLECT).main()
+    monkeypatch.setattr(page, "FOLDER", tmp_path)
+    run = read(folder / "run.json") | {"preset": "coco"}
+    (folder / "run.json").write_text(json.dumps(run))
+    text = page.ladder("coco")
+    assert f"Of `val`: {SPLITS['val']}." in text
+    assert "each image counted once,\n  none of them mirrored" in text
+    assert "; the same in all rows | 9,487 |" in text
+    assert "| layers | 1 + 1 | 6 + 6 |" in text
+    rate = "0.0002, cosine after 1 steps of warming up"
+    assert f"| `naic-cmal` | 16 | 1 | {rate} | 50 | about 70 |" in text
+    val = [row | {"paper": None} for row in read(folder / "table1-val.json")]
+    assert page.markdown(val) in text
+    assert "AIC XE beam 3 on val: 117 or more" in text
+    assert "The model that ships" not in text
+
+    said = {"repeats": 0.0, "bad_endings": 0.0, "vocabulary": 1234}
+    shipped = val[-1] | {"CIDEr": val[-1]["CIDEr"] - 0.007, "habits": {"captions": said}}
+    for name in ("shipped.json", "shipped-val.json", "shipped-int8-val.json", "old-val.json"):
+        (folder / name).write_text(json.dumps(shipped))
+    text = page.ladder("coco")
+    assert "| the model that ships: at most 0.5 behind" in text
+    assert "on val | 0.7 | **no** |" in text
+    assert "exported in int8: at most 1.0 behind" in text
+    assert "on val | 0.7 | yes |" in text
+    ships = text.partition("## The model that ships")[2].partition("\n## ")[0]
+    assert ships.count("| 0.0 | 0.0 | 1,234 |") == 4
+    columns = {line.count("|") for line in ships.splitlines() if line.startswith("|")}
+    assert columns == {13}
+
+
+def test_each_ladder_of_coco_tells_of_the_other(
+    made: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(PAGE.parent)
+    page = load(PAGE)
+    monkeypatch.setattr(page, "FOLDER", tmp_path)
+    for name in ("coco-lite2", "coco"):
+        monkeypatch.setattr(sys, "argv", ["x", str(made.run), "--out", str(tmp_path / name)])
+        load(COLLECT).main()
+    assert "is on [coco-lite2.md](coco-lite2.md)" in page.ladder("coco")
+    assert page.ladder("coco-lite2").startswith("# The first ladder: coco")
 
 
 def test_what_came_back_is_scored_without_its_models(
