@@ -75,11 +75,12 @@ def _head(run: dict[str, Any], name: str) -> str:
         for call in run["calls"]
     )
     seen = run["latency"]
+    where = f"`{name}/run.json`, not those of today" if name == FIRST else "`configs/`"
     return f"""# {TITLE.get(name, f"The ladder: {run['preset']}")}
 {_other_ladder(name)}
 Made by `make docs` from the run files in the folder of this name ({run["machine"]}, naic
 {run["naic"]}, torch {seen["torch"]}, Python {seen["python"]}).
-The settings are those of `configs/`; [docs/reproduce.md](../reproduce.md) tells of the stages.
+The settings are those of {where}; [docs/reproduce.md](../reproduce.md) tells of the stages.
 
 | call | wall clock |
 |---|---|

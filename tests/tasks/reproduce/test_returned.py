@@ -278,6 +278,16 @@ def test_captions_that_changed_or_did_not_come(
     ]
 
 
+def test_a_preset_may_have_lain_elsewhere(made: Place, returned: Path) -> None:
+    run = read(returned / "run.json") | {"preset": f"/elsewhere/{made.preset.name}"}
+    (returned / "run.json").write_text(json.dumps(run))
+    asked = {"only_tables": True, "references": str(made.dataset), "fast": True}
+    assert made.make(returned, **asked).left_out == []
+    (returned / "run.json").write_text(json.dumps(run | {"preset": "/elsewhere/other"}))
+    with pytest.raises(ConfigError, match="it was begun with another preset"):
+        made.make(returned, **asked)
+
+
 def test_what_is_refused(made: Place, returned: Path, tmp_path: Path) -> None:
     asked = {"only_tables": True, "references": str(made.dataset)}
     with pytest.raises(ConfigError, match="it was begun with quick = False"):

@@ -130,7 +130,9 @@ class RunFile:
         if found is None:
             why = f"it has no {RUN}, which says what was run elsewhere"
             raise StoreError(str(options.out), why, "Bring it with the captions.")
-        asked = {"preset": preset.name, "quick": options.quick}
+        kept = str(found.get("preset"))  # elsewhere the same preset may have been given as a folder
+        name = kept if Path(kept).name == preset.folder.name else preset.name
+        asked = {"preset": name, "quick": options.quick}
         refuse_changed(str(options.out), found, asked, "Give the options it was made with.")
         return cls(options.out, found)
 
