@@ -23,6 +23,7 @@ PIXELS = 256  # a side of the images that are usual here: DINOv2 shrinks them by
 TOKENS = 16  # patches a side: 256 pixels for CLIP, 224 for DINOv2
 GRID = 8  # cells a side that they are averaged to, as many as an EfficientNet gives
 AT = "@"  # clip-vit-b16@16: a grid of 16x16 cells
+QUICK = 1.702  # of the activation of OpenAI's networks
 JOIN = "+"  # clip-vit-b16+dinov2-vits14: both, side by side in each cell
 
 
@@ -148,9 +149,12 @@ class VitBlock(nn.Module):
         q, k, v = qkv.permute(2, 0, 3, 1, 4).unbind(0)  # each (B, H, T, D/H)
         heard = F.scaled_dot_product_attention(q, k, v)
         x = x + self.out(heard.transpose(1, 2).reshape(count, tokens, width))
-        inner = self.rise(self.norm2(x))  # (B, T, 4D)
-        inner = inner * torch.sigmoid(1.702 * inner) if self.quick else F.gelu(inner)
+        inner = self.activate(self.rise(self.norm2(x)))  # (B, T, 4D)
         return x + cast(Tensor, self.fall(inner))
+
+    def activate(self, x: Tensor) -> Tensor:
+        """(B, T, 4D) -> (B, T, 4D)."""
+        return x * torch.sigmoid(QUICK * x) if self.quick else F.gelu(x)
 
 
 class VisionTransformer(nn.Module):
@@ -186,14 +190,18 @@ class VisionTransformer(nn.Module):
 
     def look(self, pixels: Tensor) -> Tensor:
         """(B, H, W, 3), 0 to 255 -> (B, 1 + T², D), what comes out of the last block."""
-        x = self.resized(pixels.permute(0, 3, 1, 2).to(self.patch.weight.dtype))  # (B, 3, S, S)
-        x = x / MIDDLE - 1  # what else there is to do to colours is in the weights of `patch`
-        x = self.patch(x).flatten(2).transpose(1, 2) + self.positions  # (B, T², D)
+        x = self.embed(pixels)  # (B, T², D)
         start = self.start.to(x.dtype).expand(x.shape[0], 1, -1)  # (B, 1, D)
         x = self.early(torch.cat((start, x), dim=1))
         for block in self.blocks:
             x = block(x)
         return cast(Tensor, x)
+
+    def embed(self, pixels: Tensor) -> Tensor:
+        """(B, H, W, 3), 0 to 255 -> (B, T², D), each patch and where it is."""
+        x = self.resized(pixels.permute(0, 3, 1, 2).to(self.patch.weight.dtype))  # (B, 3, S, S)
+        x = x / MIDDLE - 1  # what else there is to do to colours is in the weights of `patch`
+        return cast(Tensor, self.patch(x)).flatten(2).transpose(1, 2) + self.positions
 
     def resized(self, images: Tensor) -> Tensor:
         """(B, 3, H, W) -> (B, 3, S, S), as many pixels as the patches have.

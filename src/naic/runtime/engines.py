@@ -23,6 +23,7 @@ from naic.decode.stepwise import Beams
 from naic.errors import ConfigError
 from naic.models.contract import CaptionerSpec
 from naic.runtime.fuse import fewer_kernels, fuse
+from naic.runtime.fuse_vit import fold_vits, side_by_side
 from naic.runtime.sentences import Proposals
 
 MOST_PIXELS = 2048  # a side: a stranger's model must not fill the memory
@@ -74,6 +75,11 @@ class Whole(nn.Module):
         return int(self.model.length)  # type: ignore[arg-type]  # as every captioner has
 
     @torch.inference_mode(False)
+    def fold(self) -> None:
+        """Vision transformers get weights that take fewer steps; as float32 they stay exact."""
+        fold_vits(self)
+
+    @torch.inference_mode(False)
     @torch.no_grad()
     def settle(self, pixels: Tensor) -> None:
         """Before the first pass, on its device: compute once what depends on no image.
@@ -82,6 +88,7 @@ class Whole(nn.Module):
         """
         if not self._settled:
             self.eval()
+            self.fold()
             kind = next(self.parameters())
             fuse(self.model, self.seen(pixels[:1].to(kind.device)))
             self._settled = True
@@ -111,6 +118,7 @@ class EagerEngine:
     runtime = "eager"
 
     def __init__(self, whole: Whole, pixels: int, device: torch.device, precision: str) -> None:
+        whole.fold()
         self._whole = whole.to(device, KINDS[precision])
         # Where the weights are: "cuda" alone would mean another GPU in another thread.
         self.device = next(whole.parameters()).device
@@ -195,7 +203,8 @@ class GraphEngine(EagerEngine):
             pixels = pixels.pin_memory()
         stream = torch.cuda.Stream(self.device)  # type: ignore[no-untyped-call]
         stream.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(stream), kernels(size):
+        side = torch.cuda.Stream(self.device)  # type: ignore[no-untyped-call]
+        with torch.cuda.stream(stream), kernels(size, side):
             for _ in range(WARM_UP):
                 found = self._run(pixels.to(self.device))
         torch.cuda.current_stream().wait_stream(stream)
@@ -206,7 +215,7 @@ class GraphEngine(EagerEngine):
         graph = torch.cuda.CUDAGraph()
         # thread_local: another thread of the program may use the GPU for something else meanwhile.
         recording = torch.cuda.graph(graph, self._pool, stream, capture_error_mode="thread_local")
-        with recording, kernels(size):
+        with recording, kernels(size, side):
             found = self._run(pixels.to(self.device, non_blocking=True))
             for kept, tensor in zip((words, log_probs), found, strict=True):
                 kept.copy_(tensor.to(kept.dtype), non_blocking=True)
@@ -238,15 +247,18 @@ def if_it_compiles(engine: Engine, pixels: int) -> None:
 
 
 @contextmanager
-def kernels(size: int) -> Iterator[None]:
+def kernels(size: int, side: torch.cuda.Stream) -> Iterator[None]:
     """Which kernels are recorded: for few images fewer, if larger ones than torch would take.
+
+    Of few images joined networks are looked at side by side, on the stream `side` too.
 
     The choice of attention is for the whole process, while a graph is recorded, not for a thread.
     """
     if size > FEW:
         yield
         return
-    with fewer_kernels(), sdpa_kernel([SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]):
+    attention = sdpa_kernel([SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH])
+    with fewer_kernels(), side_by_side(side), attention:
         yield
 
 

@@ -6,12 +6,6 @@ The graph carries its vocabulary and the size of its images, so that the one fil
 import copy
 import io
 import json
-import logging
-import tempfile
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -22,6 +16,7 @@ from torch import Tensor, nn
 from naic import __version__
 from naic.errors import ConfigError, MissingExtraError
 from naic.runtime.engines import Whole
+from naic.runtime.int8 import even_out, quantised, quiet
 from naic.runtime.load import LoadedWhole
 from naic.runtime.onnx_engine import FORMAT, VERSION
 
@@ -75,7 +70,7 @@ def export_graph(what: str, loaded: LoadedWhole, precision: str) -> Exported:
         what: the model's name, for messages.
         loaded: the model, on the host.
         precision: "float32"; or "int8", which rounds the weights and the inputs of every matrix
-            product to 8 bits, and leaves the convolutions as they are.
+            product to 8 bits, and leaves convolutions and a vision transformer's first layer.
 
     Raises:
         ConfigError: the model is of a kind that is no graph.
@@ -87,11 +82,13 @@ def export_graph(what: str, loaded: LoadedWhole, precision: str) -> Exported:
     images = torch.randint(0, 256, shape, dtype=torch.uint8, generator=noise)
     whole = copy.deepcopy(loaded.whole)
     whole.settle(images)  # as every engine does: what depends on no image is a constant
+    if precision == "int8":
+        even_out(whole)
     module = _WithProbabilities(whole).eval()  # all of it: the exporter puts back the mode it finds
-    traced = onnx.load_from_string(_trace(what, module, images[:TRACED]))
+    traced = trace(what, module, images[:TRACED], [WORDS, CONFIDENCES])
     words = _check_same(what, traced, module, images)
     if precision == "int8":
-        traced = _quantised(traced)
+        traced = quantised(traced)
     facts = {
         FORMAT: VERSION,
         "version": __version__,
@@ -115,8 +112,8 @@ def import_onnx() -> Any:  # noqa: ANN401 - a module of an extra
     return onnx
 
 
-def _trace(what: str, module: nn.Module, pixels: Tensor) -> bytes:
-    """The graph as torch writes it, with a batch of any size.
+def trace(what: str, module: nn.Module, pixels: Tensor, outputs: list[str]) -> "onnx.ModelProto":
+    """The graph as torch writes it, from pixels to outputs of these names, for any batch size.
 
     By torch's older exporter: the newer one needs a further package, takes six times as long, and
     its graphs are hardly faster.
@@ -124,7 +121,7 @@ def _trace(what: str, module: nn.Module, pixels: Tensor) -> bytes:
     buffer = io.BytesIO()
     batch = {0: "batch"}
     try:
-        with torch.no_grad(), _quiet():
+        with torch.no_grad(), quiet():
             torch.onnx.export(
                 module,
                 (pixels,),
@@ -132,12 +129,13 @@ def _trace(what: str, module: nn.Module, pixels: Tensor) -> bytes:
                 dynamo=False,
                 opset_version=OPSET,
                 input_names=[PIXELS],
-                output_names=[WORDS, CONFIDENCES],
-                dynamic_axes={PIXELS: batch, WORDS: batch, CONFIDENCES: batch},
+                output_names=outputs,
+                dynamic_axes=dict.fromkeys([PIXELS, *outputs], batch),
             )
     except (RuntimeError, TypeError) as error:  # an operator that ONNX does not have
         raise _no_graph(what, str(error).strip().splitlines()[0]) from error
-    return buffer.getvalue()
+    found: onnx.ModelProto = import_onnx().load_from_string(buffer.getvalue())
+    return found
 
 
 def _check_same(
@@ -165,44 +163,6 @@ def _check_same(
             raise _no_graph(what, "the graph does not say what the model says")
     said: npt.NDArray[np.int64] = found
     return said
-
-
-def _quantised(graph: "onnx.ModelProto") -> "onnx.ModelProto":
-    """Matrix products by 8-bit weights, a scale for each output; convolutions stay.
-
-    The backbone is the delicate part: each layer works on the rounding errors of those before it,
-    and an error there is one in all that follows.
-    """
-    import onnx
-    from onnxruntime.quantization import (  # type: ignore[import-untyped]
-        QuantType,
-        quantize_dynamic,
-    )
-
-    with tempfile.TemporaryDirectory() as folder, _quiet():
-        path = Path(folder, "int8.onnx")
-        quantize_dynamic(
-            graph,
-            path,
-            op_types_to_quantize=["MatMul"],
-            per_channel=True,
-            weight_type=QuantType.QInt8,
-            extra_options={"MatMulConstBOnly": True},  # attention's products are of activations
-        )
-        return onnx.load(path)
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Without the packages' warnings, which tell of their own plans and of what we know."""
-    before = logging.root.manager.disable
-    logging.disable(logging.WARNING)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        logging.disable(before)
 
 
 def _no_graph(what: str, why: str) -> ConfigError:

@@ -1,6 +1,9 @@
 """ONNX Runtime on a graph of `naic export`."""
 
 import json
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +46,8 @@ class OnnxEngine:
         """
         self.device = device
         self._path = path
-        self._session = _session(path, device)
+        self._session = _session(path, device, torch.get_num_threads())  # all, or what was set
+        self._alone: Any = None  # the same with one thread, made when it is needed
         facts: dict[str, str] = self._session.get_modelmeta().custom_metadata_map
         if facts.get(FORMAT) != VERSION:
             known = "of another version of naic" if FORMAT in facts else "none of naic's"
@@ -54,14 +58,25 @@ class OnnxEngine:
         """uint8 (B, P, P, 3) on the host, any B from 1 on."""
         # int8 takes its scale from all that it is given at once: an image's words would depend on
         # its neighbours.
-        size = 1 if self.precision == "int8" else len(pixels)
-        parts = [self._run(pixels[at : at + size]) for at in range(0, len(pixels), size)]
+        images = torch.split(pixels, 1 if self.precision == "int8" else len(pixels))
+        workers = min(len(images), torch.get_num_threads())
+        if workers == 1 or self.device.type != "cpu":
+            parts = [self._run(self._session, image) for image in images]
+        else:
+            parts = self._run_all(images, workers)
         words, log_probs = (np.concatenate(values) for values in zip(*parts, strict=True))
         return Proposals(words, log_probs)
 
-    def _run(self, pixels: Tensor) -> Proposals:
+    def _run_all(self, images: Sequence[Tensor], workers: int) -> list[Proposals]:
+        """Several images at once, a core each: cores that share one image wait for each other."""
+        if self._alone is None:
+            self._alone = _session(self._path, self.device, 1)
+        with ThreadPoolExecutor(workers) as pool:
+            return list(pool.map(partial(self._run, self._alone), images))
+
+    def _run(self, session: Any, pixels: Tensor) -> Proposals:  # noqa: ANN401 - as `_session`
         try:
-            words, confidences = self._session.run(None, {"pixels": pixels.numpy()})
+            words, confidences = session.run(None, {"pixels": pixels.numpy()})
         except Exception as error:  # ONNX Runtime's errors are known by no common name
             raise _damaged(self._path, error) from error
         if why := self._wrong(words, confidences, len(pixels)):
@@ -105,7 +120,7 @@ def _onnxruntime() -> Any:  # noqa: ANN401 - it ships no types
     return onnxruntime
 
 
-def _session(path: Path, device: torch.device) -> Any:  # noqa: ANN401 - as above
+def _session(path: Path, device: torch.device, threads: int) -> Any:  # noqa: ANN401 - as above
     onnxruntime = _onnxruntime()
     providers: list[Any] = ["CPUExecutionProvider"]
     if device.type == "cuda":
@@ -115,7 +130,7 @@ def _session(path: Path, device: torch.device) -> Any:  # noqa: ANN401 - as abov
             raise ConfigError("--device", why, hint)
         providers.insert(0, ("CUDAExecutionProvider", {"device_id": device.index or 0}))
     options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = torch.get_num_threads()  # all cores, or what the user set
+    options.intra_op_num_threads = threads
     options.log_severity_level = ERRORS_ONLY
     try:
         return onnxruntime.InferenceSession(path, options, providers=providers)
