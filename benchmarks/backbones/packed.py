@@ -123,7 +123,8 @@ def blind(teacher: LoadedModel, device: torch.device) -> LoadedModel:
     return teacher._replace(model=model.to(device).eval())
 
 
-def caption(options: argparse.Namespace) -> dict[str, Any]:
+def caption(options: argparse.Namespace) -> None:
+    """The file is written after each way of packing: what is cut off keeps what it has."""
     device = choose_device(options.device)
     teacher = load_model(options.teacher, device)
     inside = teacher.settings.model.backbone
@@ -133,32 +134,31 @@ def caption(options: argparse.Namespace) -> dict[str, Any]:
     captions = Captions(FeatureStore(options.store), blind(teacher, device), options.images)
     weights = {PREFIX + key: value.clone().cpu() for key, value in network.state_dict().items()}
     rows: list[dict[str, Any]] = [{"bits": 32, **captions.measure(network, device)}]
-    print(rows[-1], flush=True)
     began = time.monotonic()
     products = input_products(network, training_images(options.store, options.calibrate))
-    seen = time.monotonic() - began
+    command = f"--images {len(captions.rows)} --calibrate {options.calibrate}"
+    found = {
+        "command": f"python benchmarks/backbones/packed.py {command} --device {device.type}",
+        "teacher": options.teacher.name,
+        "backbone": name,
+        "images": len(captions.rows),
+        "calibration_images": options.calibrate,
+        "calibration_seconds": time.monotonic() - began,
+        "rows": rows,
+    }
     for bits, group, calibrated in WAYS:
         rule, began = PackRule(backbone_bits=bits, group=group), time.monotonic()
         network.load_state_dict({key.removeprefix(PREFIX): w for key, w in weights.items()})
         ready = round_matrices(network, products, rule, PREFIX) if calibrated else {}
         packed = pack(weights, rule, ready)
         took = time.monotonic() - began
-        found = unpack(options.out, packed, weights)
-        network.load_state_dict({key.removeprefix(PREFIX): w for key, w in found.items()})
+        restored = unpack(options.out, packed, weights)
+        network.load_state_dict({key.removeprefix(PREFIX): w for key, w in restored.items()})
         way = {"bits": bits, "group": group, "calibrated": calibrated, "seconds": took}
         size = sum(tensor.nbytes for tensor in packed.values())
         rows.append({**way, "bytes": size, **captions.measure(network, device)})
         print(rows[-1], flush=True)
-    command = f"--images {len(captions.rows)} --calibrate {options.calibrate}"
-    return {
-        "command": f"python benchmarks/backbones/packed.py {command} --device {device.type}",
-        "teacher": options.teacher.name,
-        "backbone": name,
-        "images": len(captions.rows),
-        "calibration_images": options.calibrate,
-        "calibration_seconds": seen,
-        "rows": rows,
-    }
+        options.out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
 
 
 def main() -> None:
@@ -172,8 +172,7 @@ def main() -> None:
     parser.add_argument("--device", default="auto")
     options = parser.parse_args()
     if options.store is not None:
-        found = caption(options)
-        options.out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+        caption(options)
         return
     found = {
         "command": "python benchmarks/backbones/packed.py " + " ".join(options.names),
