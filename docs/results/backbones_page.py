@@ -1,7 +1,8 @@
 """backbones.md and its charts: teachers that see with different backbones, frozen, taught alike.
 
 From backbones/*.json: NAME-xe.json and NAME-scst.json of benchmarks/training_run.py, timing.json,
-packed.json and extract.json of benchmarks/backbones, and *-against-*.json of `naic evaluate`.
+packed.json, extract.json and (where it was run) cores.json of benchmarks/backbones, and
+*-against-*.json of `naic evaluate`.
 """
 
 import json
@@ -142,33 +143,58 @@ average {settings["optimiser"]["average"]}, one seed
 """
 
 
+def _cores(folder: Path) -> Run | None:
+    """The times on a CPU, where they were measured."""
+    path = folder / "cores.json"
+    return _read(path) if path.exists() else None
+
+
+def _cores_text(cores: Run | None) -> str:
+    if cores is None:
+        return " The speed on\na CPU is not in the table: it was not measured yet.\n"
+    alike = ", ".join(f"{row['backbone']} {row['int8_cosine']:.3f}" for row in cores["rows"])
+    return f"""
+
+On {cores["threads"]} cores of a CPU ({cores["processor"]}, ONNX Runtime {cores["onnxruntime"]}) it
+is the backbone's alone as well, as a graph of `naic export`, an image on each core. int8 rounds
+matrix products, of which an EfficientNet has none: its two figures differ by chance. How like the
+features by int8 are to those by float32 (mean cosine over the cells of sample photos):
+{alike}.
+
+`{cores["command"]}`
+"""
+
+
 def _table(folder: Path, xe: dict[str, Run]) -> str:
     timing = _by_name(_read(folder / "timing.json"))
+    cores = _cores(folder)
+    rates = {n: row["images_per_second"] for n, row in _by_name(cores).items()} if cores else {}
     sizes = _by_name(_read(folder / "packed.json"))
     rows = []
     for name, run in xe.items():
         time, own = timing[name], sizes[name]
         bits = EFFICIENTNET_BITS if name.startswith("efficientnet") else BITS
         size = next(row["bytes"] for row in own["packed"] if row["bits"] == bits) / 1e6
+        own_rates = [f"{rates[name][p]:.1f} | " for p in ("float32", "int8") if rates]
         rows.append(
             f"| {name} | {time['regions']} × {time['dim']} | {own['weights'] / 1e6:.1f} | "
             f"{size:.1f} ({bits} bits) | {time['one_image']['milliseconds']:.2f} | "
-            f"{time['images_per_second']:,.0f} | {_cider(run, 1):.1f} | **{_cider(run, 3):.1f}** | "
-            f"{_interval(run, 3)} |"
+            f"{time['images_per_second']:,.0f} | {''.join(own_rates)}"
+            f"{_cider(run, 1):.1f} | **{_cider(run, 3):.1f}** | {_interval(run, 3)} |"
         )
     table = "\n".join(rows)
+    heads = f"{cores['threads']} cores, images/s, float32 | int8 | " if cores else ""
     return f"""## Cross-entropy
 
 | backbone | features | million weights | packed, MB | ms, one image | images/s, batches of \
-{next(iter(timing.values()))["batch"]} | CIDEr, beam 1 | beam 3 | 95 % |
-|---|---|---|---|---|---|---|---|---|
+{next(iter(timing.values()))["batch"]} | {heads}CIDEr, beam 1 | beam 3 | 95 % |
+|---|---|---|---|---|---|---|---|---|{"---|---|" if cores else ""}
 {table}
 
 Milliseconds and images/s are the backbone's alone on an H200 in float16, from pixels on the device
 to features there: one image as a recorded CUDA graph, many in eager batches. They were timed just
-before DINOv2's images came to be shrunk by a matrix instead of by torch's own kernel. The speed on
-a CPU is not in the table: it was not measured yet.
-"""
+before DINOv2's images came to be shrunk by a matrix instead of by torch's own kernel.\
+{_cores_text(cores)}"""
 
 
 def _learnt(folder: Path, xe: dict[str, Run], scst: dict[str, Run]) -> str:

@@ -206,15 +206,15 @@ class VisionTransformer(nn.Module):
     def resized(self, images: Tensor) -> Tensor:
         """(B, 3, H, W) -> (B, 3, S, S), as many pixels as the patches have.
 
-        Usual images by two matrix products, which a graph for ONNX can hold; others by torch.
+        By two matrix products, which a graph for ONNX can hold; those of usual images are kept.
         """
         size = (int(images.shape[2]), int(images.shape[3]))
         if size == (self.side, self.side):
             return images
         if self.shrink is not None and size == (PIXELS, PIXELS):
             return self.shrink @ images @ self.shrink.T
-        exact = F.interpolate(images.float(), (self.side,) * 2, mode="bilinear", antialias=True)
-        return exact.to(images.dtype)
+        down, across = (shrinking(n, self.side, images.device).to(images.dtype) for n in size)
+        return down @ images @ across.T
 
 
 class Joined(nn.Module):
@@ -229,15 +229,15 @@ class Joined(nn.Module):
         return torch.cat([network(pixels) for network in self.networks], dim=2)
 
 
-def shrinking(pixels: int, side: int) -> Tensor:
+def shrinking(pixels: int, side: int, device: torch.device | None = None) -> Tensor:
     """(side, pixels) what each new pixel takes of the old ones along a line: linear, antialiased.
 
     Just what `F.interpolate(..., mode="bilinear", antialias=True)` does.
     """
     step = pixels / side
     reach = max(step, 1.0)  # when it grows there is nothing to smooth
-    centres = (torch.arange(side) + 0.5) * step
-    gaps = (torch.arange(pixels) + 0.5 - centres[:, None]).abs()  # (side, pixels)
+    centres = (torch.arange(side, device=device) + 0.5) * step
+    gaps = (torch.arange(pixels, device=device) + 0.5 - centres[:, None]).abs()  # (side, pixels)
     shares = (1 - gaps / reach).clamp(min=0)
     return shares / shares.sum(1, keepdim=True)
 
