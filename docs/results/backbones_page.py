@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from backbones_tuned import tuned_part  # type: ignore[import-not-found]
 from coco_page import CIDER_BY_IMAGES, STANDARD  # type: ignore[import-not-found]
 
 from naic.tasks.charts import Dot, Line, lines, scatter
@@ -108,9 +109,10 @@ def _epochs(run: Run) -> float:
 
 def _page(folder: Path) -> str:
     xe, scst = _runs(folder, "xe"), _runs(folder, "scst")
-    parts = [_head(xe), _table(folder, xe), _learnt(folder, xe, scst), _pairs(folder)]
-    parts += [_scores(xe, scst), _front_text(folder), _packed(folder), _made(folder, xe)]
-    return "\n".join(parts)
+    parts = [_head(xe), _table(folder, xe), _learnt(folder, xe, scst)]
+    parts += [tuned_part(folder, ORDER[-1]), _pairs(folder), _scores(xe, scst)]
+    parts += [_front_text(folder), _packed(folder)]
+    return "\n".join(part for part in (*parts, _made(folder, xe)) if part)
 
 
 def _head(xe: dict[str, Run]) -> str:
@@ -121,15 +123,16 @@ def _head(xe: dict[str, Run]) -> str:
     over = CIDER_BY_IMAGES[4392] - CIDER_BY_IMAGES[STANDARD]
     return f"""# Backbones: what a teacher says with each
 
-The model inside naic has EfficientNet-Lite2; the others are not in the package yet. The figures are
-of `val` and of teachers: they cannot be compared with the README's, which are of `test`.
+The model inside naic sees with the last of them, trained further. The figures are of `val` and of
+teachers: they cannot be compared with the README's, which are of `test`.
 
 Made by `make docs` from the run files in `{RUNS}`. Four backbones, frozen, each giving an 8×8 grid
 of features at 256 pixels; a causal teacher (Transformer-base) learns from each by the same
 schedule: {settings["run"]["epochs"]:.0f} epochs of cross-entropy in batches of
 {settings["run"]["batch"]} images with five captions each, dropout {settings["model"]["dropout"]},
 average {settings["optimiser"]["average"]}, one seed
-([xe.toml](../../benchmarks/backbones/xe.toml)). Nothing was tuned, mirrored or cropped.
+([xe.toml](../../benchmarks/backbones/xe.toml)). Nothing was tuned, mirrored or cropped,
+but for [one section](#trained-further-inside-the-captioner).
 
 - **Learnt from**: {data["images"]:,} images and {data["captions"]:,} captions of COCO's
   {" and ".join(data["splits"])}.
@@ -333,8 +336,8 @@ Megabytes of the weights at several bits, and in brackets how like the features 
 |---|---|{"---|" * len(bits)}
 {rows}
 
-What it costs in CIDEr is not measured yet. CLIP's matrices come with 8 bits a weight: the exact
-weights here are those.
+What it costs in CIDEr is above, for the two joined at 4 bits, and in [pack.md](../pack.md). CLIP's
+matrices come with 8 bits a weight: the exact weights here are those.
 """
 
 

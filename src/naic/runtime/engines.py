@@ -23,9 +23,9 @@ from naic.decode.stepwise import Beams
 from naic.errors import ConfigError
 from naic.models.contract import CaptionerSpec
 from naic.runtime.fuse import fewer_kernels, fuse
-from naic.runtime.fuse_vit import fold_vits, side_by_side
 from naic.runtime.sentences import Proposals
 
+VITS = "naic.backbones.vit"  # the module of vision transformers
 MOST_PIXELS = 2048  # a side: a stranger's model must not fill the memory
 FEW = 4  # images: starting a kernel takes longer than running it
 WARM_UP = 3  # passes before a graph is captured: libraries choose their kernels and working space
@@ -77,7 +77,10 @@ class Whole(nn.Module):
     @torch.inference_mode(False)
     def fold(self) -> None:
         """Vision transformers get weights that take fewer steps; as float32 they stay exact."""
-        fold_vits(self)
+        if any(type(part).__module__ == VITS for part in self.modules()):
+            from naic.runtime.fuse_vit import fold_vits  # other models need none of it
+
+            fold_vits(self)
 
     @torch.inference_mode(False)
     @torch.no_grad()
@@ -257,6 +260,8 @@ def kernels(size: int, side: torch.cuda.Stream) -> Iterator[None]:
     if size > FEW:
         yield
         return
+    from naic.runtime.fuse_vit import side_by_side
+
     attention = sdpa_kernel([SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH])
     with fewer_kernels(), side_by_side(side), attention:
         yield
