@@ -25,27 +25,29 @@ def table() -> str:
     rows = {row["system"]: row for row in _read("coco/table1.json")}
     shipped = _read("coco/shipped.json")
     teacher, student = rows["AIC beam 3"], rows["+CMAL"]
-    gpu, cpu = (_read(f"speed/{name}-shipped.json") for name in ("h200", "cpu"))
+    gpu, cpu = (_read(f"speed/models/{name}.json") for name in ("h200", "cpu"))
+    before, others = _read("coco-lite2/shipped.json"), _read("speed/h200-lite2.json")
     images = shipped["signature"]["images"]
     above = CIDER_BY_IMAGES[images] - CIDER_BY_IMAGES[STANDARD]
-    own, word_by_word, blip = ("NAIC", "parallel, as text"), ("teacher", "beam 3"), "BLIP-base"
     cores = cpu["machine"]["cores"]
     return f"""
 | | CIDEr here | CIDEr in the paper | ms a photo, GPU | ms a photo, {cores} cores | on disk |
 |---|---|---|---|---|---|
 | **naic**, all words at once | {_score(shipped)} | {_score(student["paper"])} \
-| {_ms(gpu, *own, "graph")} | {_ms(cpu, *own, "eager")} | {_megabytes()} MB |
+| {_ms(gpu, "new", "graph")} | {_ms(cpu, "new", "eager")}, int8 {_ms(cpu, "new", "onnx")} \
+| {_megabytes(gpu, "new")} MB |
 | its teacher, word by word, beam 3 | {_score(teacher)} | {_score(teacher["paper"])} \
-| {_ms(gpu, *word_by_word, "graph")} | {_ms(cpu, *word_by_word, "eager")} | |
-| BLIP-base, beam 3 | not scored here | | {_ms(gpu, blip, "beam 3", "eager")} | not timed | |
+| not timed | not timed | |
+| the model before it | {_score(before)} | | {_ms(gpu, "old", "graph")} \
+| {_ms(cpu, "old", "eager")}, int8 {_ms(cpu, "old", "onnx")} | {_megabytes(gpu, "old")} MB |
+| BLIP-base, beam 3 | not scored here | | {_blip(others)} | not timed | |
 
 CIDEr is that of {images:,} images of MSCOCO's `test`, about {above:.1f} above what the standard
 {STANDARD:,} images would give; the paper has detected regions as features, where naic has a grid
 ([the whole table](docs/results/coco.md)). Milliseconds are from pixels to text, one photo at a
-time, warm: on an {gpu["machine"]["device"]} in float16, naic and its teacher as CUDA graphs
-(without them {_ms(gpu, *own, "eager")} and {_ms(gpu, *word_by_word, "eager")} ms), BLIP-base as its
-users run it; the teacher and BLIP-base write {gpu["words"]} words
-([all speeds](docs/results/speed.md)).
+time, warm: on an {gpu["machine"]["device"]} in float16, naic as a CUDA graph (without it
+{_ms(gpu, "new", "eager")} ms), BLIP-base as its users run it, writing {others["words"]} words; on
+{cores} cores in float32, or as an exported int8 graph ([all speeds](docs/results/speed.md)).
 
 """
 
@@ -58,15 +60,24 @@ def _score(row: dict[str, Any]) -> str:
     return f"{100 * row['CIDEr']:.1f}"
 
 
-def _ms(run: dict[str, Any], model: str, decoding: str, runtime: str) -> str:
-    """Pixels to words at batch 1; a model that writes word by word keeps a cache."""
-    asked = {"part": "whole", "batch": 1, "model": model, "decoding": decoding, "runtime": runtime}
-    asked |= {"cache": "none" if model == "NAIC" else "on"}
+def _ms(run: dict[str, Any], who: str, runtime: str) -> str:
+    """Pixels to text at batch 1; on a processor's ONNX runtime in int8."""
+    asked = {"batch": 1, "text": True, "runtime": runtime}
+    asked |= {"precision": "int8"} if runtime == "onnx" else {}
     row = next(row for row in run["rows"] if asked.items() <= row.items())
-    taken = float(row["median_ms"])
+    return _rounded(row[who]["median_ms"])
+
+
+def _blip(run: dict[str, Any]) -> str:
+    """Another captioner, as its users run it."""
+    asked = {"part": "whole", "batch": 1, "model": "BLIP-base", "decoding": "beam 3"}
+    row = next(row for row in run["rows"] if asked.items() <= row.items())
+    return _rounded(row["median_ms"])
+
+
+def _rounded(taken: float) -> str:
     return f"{taken:.1f}" if taken < 10 else f"{taken:.0f}"
 
 
-def _megabytes() -> str:
-    files = (ROOT / "src" / "naic" / "shipped").iterdir()
-    return f"{sum(path.stat().st_size for path in files) / 1e6:.0f}"
+def _megabytes(run: dict[str, Any], who: str) -> str:
+    return f"{run['models'][who]['bytes'] / 1e6:.0f}"

@@ -37,7 +37,7 @@ def speed_pages(results: Path = FOLDER) -> dict[str, Callable[[], str]]:
 
 
 def _order(name: str) -> tuple[bool, bool, str]:
-    """The GPU first, and there the model that ships."""
+    """The GPU first, and there the model that shipped."""
     return ("cpu" in name, "base" in name, name)
 
 
@@ -59,7 +59,8 @@ def _page(runs: list[Path], results: Path) -> str:
 
 Made by `make docs` from the files of `naic benchmark` in `speed`; what is timed, and how, is in
 [benchmark.md](../benchmark.md). A ratio is how many times as long as NAIC a model takes, in the
-same runtime and precision and at the same batch.
+same runtime and precision and at the same batch. All but the first part was measured with the model
+that shipped before, or with models of chance: backbones apart, they are of the same shape.
 """
     parts = [head, two_models(results), *map(_run, runs), _runtimes(results / RUNTIMES)]
     if (results / FOLDER_RUN).exists():

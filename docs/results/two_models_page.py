@@ -45,7 +45,7 @@ def _run(run: dict[str, Any]) -> str:
         f"""### On {about["device"]}
 
 naic {run["naic"]}; {about["processor"]}, {about["cores"]} cores, {about["threads"]} threads;
-{packages}, Python {about["python"]}.
+{packages}, Python {about["python"]}.{f" {run['note']}" if "note" in run else ""}
 
 | pixels to words | batch | old, ms | new, ms |
 |---|---|---|---|
