@@ -35,6 +35,7 @@ _FIRST = (".patch.weight", ".positions")
 # to cut off the largest than to be coarse everywhere.
 _SHRINKS = tuple(0.6 + 0.025 * i for i in range(17))
 _CHUNK = 1 << 22  # weights searched at once: what is in the processor's cache is quick
+_BYTES = 1 << 15  # of a row of bits that are unpacked at once, for the same reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,12 +226,21 @@ def pack_bits(codes: Tensor, bits: int) -> Tensor:
 
 
 def unpack_bits(packed: Tensor, count: int) -> Tensor:
-    """The `count` codes that `pack_bits` was given; uint8 where it will do, to save time."""
-    codes = torch.zeros(count, dtype=torch.uint8 if len(packed) <= 8 else torch.int16)
-    for bit, row in enumerate(packed.numpy()):
-        ones = torch.from_numpy(np.unpackbits(row, count=count))
-        codes |= ones.to(codes.dtype) << bit
-    return codes
+    """The `count` codes that `pack_bits` was given; uint8 where it will do, to save time.
+
+    In pieces that stay in the processor's cache: a model has a hundred million codes, and somebody
+    waits for its first caption.
+    """
+    rows = packed.numpy()
+    kind = np.uint8 if len(rows) <= 8 else np.int16
+    codes = np.empty(8 * rows.shape[1], kind)
+    for first in range(0, rows.shape[1], _BYTES):
+        piece = codes[8 * first : 8 * (first + _BYTES)]
+        piece[:] = np.unpackbits(rows[0, first : first + _BYTES])
+        for bit in range(1, len(rows)):
+            ones = np.unpackbits(rows[bit, first : first + _BYTES]).astype(kind, copy=False)
+            piece |= np.left_shift(ones, bit, out=ones)
+    return torch.from_numpy(codes[:count])
 
 
 def _halve(name: str, vector: Tensor) -> Tensor:
