@@ -25,7 +25,7 @@ from naic.models.contract import CaptionerSpec
 from naic.runtime.fuse import fewer_kernels, fuse
 from naic.runtime.sentences import Proposals
 
-VITS = "naic.backbones.vit"  # the module of vision transformers
+VIT_MODULE = "naic.backbones.vit"
 MOST_PIXELS = 2048  # a side: a stranger's model must not fill the memory
 FEW = 4  # images: starting a kernel takes longer than running it
 WARM_UP = 3  # passes before a graph is captured: libraries choose their kernels and working space
@@ -77,7 +77,7 @@ class Whole(nn.Module):
     @torch.inference_mode(False)
     def fold(self) -> None:
         """Vision transformers get weights that take fewer steps; as float32 they stay exact."""
-        if any(type(part).__module__ == VITS for part in self.modules()):
+        if any(type(part).__module__ == VIT_MODULE for part in self.modules()):
             from naic.runtime.fuse_vit import fold_vits  # other models need none of it
 
             fold_vits(self)

@@ -1,6 +1,7 @@
 """ONNX Runtime on a graph of `naic export`."""
 
 import json
+import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -46,13 +47,24 @@ class OnnxEngine:
         """
         self.device = device
         self._path = path
-        self._session = _session(path, device, torch.get_num_threads())  # all, or what was set
-        self._alone: Any = None  # the same with one thread, made when it is needed
+        try:
+            graph = path.read_bytes()
+        except OSError as error:
+            raise _damaged(path, error) from error
+        threads = torch.get_num_threads()  # all, or what was set
+        self._session = _session(path, graph, device, threads)
+        # The same with one thread, made when it is needed: of what was read now, since the file may
+        # be another one by then, or gone.
+        self._alone: Any = None
+        self._graph = graph
+        self._making = threading.Lock()
         facts: dict[str, str] = self._session.get_modelmeta().custom_metadata_map
         if facts.get(FORMAT) != VERSION:
             known = "of another version of naic" if FORMAT in facts else "none of naic's"
             raise CheckpointError(str(path), f"is a graph, but {known}", "Make one: naic export")
         self.precision, self.pixels, self.vocabulary = _read(path, facts)
+        if self.precision != "int8" or device.type != "cpu" or threads == 1:
+            self._graph = b""  # it takes whole batches, and needs no second session
 
     def __call__(self, pixels: Tensor) -> Proposals:
         """uint8 (B, P, P, 3) on the host, any B from 1 on."""
@@ -60,7 +72,7 @@ class OnnxEngine:
         # its neighbours.
         images = torch.split(pixels, 1 if self.precision == "int8" else len(pixels))
         workers = min(len(images), torch.get_num_threads())
-        if workers == 1 or self.device.type != "cpu":
+        if workers == 1 or not (self._graph or self._alone):
             parts = [self._run(self._session, image) for image in images]
         else:
             parts = self._run_all(images, workers)
@@ -69,8 +81,10 @@ class OnnxEngine:
 
     def _run_all(self, images: Sequence[Tensor], workers: int) -> list[Proposals]:
         """Several images at once, a core each: cores that share one image wait for each other."""
-        if self._alone is None:
-            self._alone = _session(self._path, self.device, 1)
+        with self._making:
+            if self._alone is None:
+                self._alone = _session(self._path, self._graph, self.device, 1)
+                self._graph = b""
         with ThreadPoolExecutor(workers) as pool:
             return list(pool.map(partial(self._run, self._alone), images))
 
@@ -120,7 +134,7 @@ def _onnxruntime() -> Any:  # noqa: ANN401 - it ships no types
     return onnxruntime
 
 
-def _session(path: Path, device: torch.device, threads: int) -> Any:  # noqa: ANN401 - as above
+def _session(path: Path, graph: bytes, device: torch.device, threads: int) -> Any:  # noqa: ANN401
     onnxruntime = _onnxruntime()
     providers: list[Any] = ["CPUExecutionProvider"]
     if device.type == "cuda":
@@ -133,7 +147,7 @@ def _session(path: Path, device: torch.device, threads: int) -> Any:  # noqa: AN
     options.intra_op_num_threads = threads
     options.log_severity_level = ERRORS_ONLY
     try:
-        return onnxruntime.InferenceSession(path, options, providers=providers)
+        return onnxruntime.InferenceSession(graph, options, providers=providers)
     except Exception as error:  # as in `_run`
         raise _damaged(path, error) from error
 

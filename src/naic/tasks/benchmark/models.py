@@ -210,8 +210,8 @@ def make_pairs(loaded: LoadedWhole, teacher: Path | None, words: int) -> dict[st
 def transformer_base(words: int) -> tuple[LoadedWhole, dict[str, Pair]]:
     """The paper's size, with random weights.
 
-    It decodes the paper's features, 36 of 2,048 numbers; to see, it has the backbone of the model
-    inside naic, since the paper's detector is not here.
+    It decodes the paper's features, 36 of 2,048 numbers; to see, it has an EfficientNet, since
+    the paper's detector is not here.
     """
     torch.manual_seed(0)
     names = (f"word{number}" for number in range(BASE_WORDS - len(SPECIAL)))

@@ -91,7 +91,7 @@ def notes(options: BenchmarkOptions, rows: Sequence[Row]) -> list[str]:
     elif options.against is None and options.parts != "decode":
         found.append("BLIP-base and ViT-GPT2 are timed too after: pip install transformers")
     if any(row.precision == "int8" and row.state == "planned" for row in rows):
-        found.append("int8 takes one image at a time, whatever the batch: see docs/export.md.")
+        found.append("int8 takes one image at a time, or one on each core: see docs/export.md.")
     if any(row.runtime == "compile" for row in rows):
         found.append("compile: NAIC in one piece; of the teacher, the step of a word.")
     return found
