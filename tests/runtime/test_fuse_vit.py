@@ -10,6 +10,7 @@ from torch.testing import assert_close
 
 from naic.backbones.vit import VITS, Joined, VisionTransformer
 from naic.runtime.engines import EagerEngine
+from naic.runtime.export import export_graph
 from naic.runtime.fuse_vit import (
     FoldedTransformer,
     ForkedJoined,
@@ -164,4 +165,16 @@ def test_what_is_no_vision_transformer_stays() -> None:
     module = nn.Sequential(nn.Linear(3, 3))
     fold_vits(module)
     assert type(module[0]) is nn.Linear
-    assert VisionTransformer not in {type(part) for part in module.modules()}
+
+
+@pytest.mark.parametrize("precision", ["float32", "int8"])
+def test_a_graph_is_made_of_a_copy(tiny: None, tmp_path: Path, precision: str) -> None:
+    """Whoever exports a model can go on with it as it was."""
+    loaded = load_whole(make_model(tmp_path / "model", backbone=PAIR))
+    kinds = [(name, type(part)) for name, part in loaded.whole.named_modules()]
+    weights = {name: tensor.clone() for name, tensor in loaded.whole.state_dict().items()}
+    export_graph("model", loaded, precision)
+    assert [(name, type(part)) for name, part in loaded.whole.named_modules()] == kinds
+    after = loaded.whole.state_dict()
+    assert after.keys() == weights.keys()
+    assert all(torch.equal(after[name], tensor) for name, tensor in weights.items())

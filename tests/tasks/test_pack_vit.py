@@ -99,6 +99,8 @@ def test_from_the_teacher_to_what_is_shipped(packed: Path, tmp_path: Path) -> No
     before, after = inside(packed), inside(options.out)
     assert before.keys() == after.keys()
     assert all(torch.equal(before[name], after[name]) for name in before)
+    assert read_seen(options.out) == read_seen(packed)
+    assert done.bytes == sum(path.stat().st_size for path in options.out.iterdir())
     shipped, plain = load_model(options.out).model, load_model(student).model
     with torch.inference_mode():
         seen = shipped.get_submodule("backbone")(noise(2, SIZE, SIZE, 3))

@@ -10,18 +10,22 @@ from PIL import Image
 
 from naic.backbones.vit import VITS
 from naic.cli.main import main
+from naic.data.joined import SEEN, SeenImages, read_seen
 from naic.models.folder import load_model, read_weights
 from naic.runtime.captioner import Captioner
 from naic.runtime.load import load_whole
 from naic.runtime.sentences import Proposals
 from naic.tasks.benchmark.models import Contest, Way, make_pairs
 from naic.tasks.finetune.run import finetune
+from naic.tasks.options import PackOptions
+from naic.tasks.pack import pack_model
 from tests.backbones.test_vit import TINY, noise
-from tests.runtime.small import make_model
+from tests.runtime.small import NETWORK, make_model
 from tests.tasks.finetune import tuning
 
 PAIR = "clip-vit-b16+dinov2-vits14"
 PIXELS = 64
+LEARNT = SeenImages(frozenset({"7"}))
 
 
 @pytest.fixture(scope="module")
@@ -33,6 +37,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         for name, shape in TINY.items():
             patch.setitem(VITS, name, shape)
         make_model(home / "model", backbone=PAIR, pixels=PIXELS)
+        (home / "model" / SEEN).write_bytes(LEARNT.as_json())
         make_model(home / "teacher", "causal", backbone=PAIR, pixels=PIXELS, seed=7)
         (home / "photos").mkdir()
         for number, image in enumerate(noise(3, 50, 70, 3).numpy()):
@@ -71,9 +76,30 @@ def test_it_is_tuned_to_captions_of_ones_own(home: Path, tmp_path: Path) -> None
     finetune(tuning.options(table, tmp_path / "tuned", home / "model", epochs=1))
     best = tmp_path / "tuned" / "best"
     tuned = load_model(best)
+    assert read_seen(best) == LEARNT
     assert tuned.settings.model.backbone == PAIR
     before = read_weights(home / "model" / "model.safetensors")
     name = "backbone.networks.0.blocks.0.qkv.weight"
     after = tuned.model.state_dict()[name]
     assert (after - before[name]).norm() < 0.2 * before[name].norm()  # as it was, but for packing
     assert isinstance(Captioner(best, device="cpu")(noise(64, 64, 3).numpy()), str)
+
+
+@pytest.mark.parametrize("backbone", [PAIR, NETWORK])
+def test_tuning_does_not_round_a_packed_backbone_again(
+    home: Path, tmp_path: Path, backbone: str
+) -> None:
+    plain = make_model(tmp_path / "plain", backbone=backbone, pixels=PIXELS)
+    (plain / SEEN).write_bytes(LEARNT.as_json())
+    packed, table = tmp_path / "packed", tuning.write_table(tmp_path / "scenes", 24)
+    pack_model(PackOptions(plain, packed))
+    finetune(tuning.options(table, tmp_path / "tuned", packed, epochs=1))
+    best = tmp_path / "tuned" / "best"
+    assert read_seen(best) == LEARNT
+    before, after = (
+        {name: tensor for name, tensor in weights.items() if name.startswith("backbone.")}
+        for weights in (read_weights(folder / "model.safetensors") for folder in (packed, best))
+    )
+    assert before.keys() == after.keys()
+    assert any(name.endswith("/codes") for name in before)
+    assert all(torch.equal(before[name], after[name]) for name in before)

@@ -69,8 +69,9 @@ def test_the_joined_networks_are_one_part_of_a_captioner() -> None:
     assert trainable_backbone("clip-vit-b16@4")[1:] == (VITS["clip-vit-b16"].width, 4)
     assert not can_be_inside("clip-vit-b16+colours")
     assert not can_be_inside("no-such-network")
-    with pytest.raises(ConfigError, match=r"no backbone called 'clip-vit-b16\+eff"):
+    with pytest.raises(ConfigError, match=r"no backbone called 'clip-vit-b16\+eff") as refused:
         trainable_backbone("clip-vit-b16+efficientnet-lite2")
+    assert "can be joined by +, each as NAME or NAME@SIDE" in refused.value.hint
     with pytest.raises(BackboneError, match="different grids"):
         trainable_backbone("clip-vit-b16@4+dinov2-vits14")
 

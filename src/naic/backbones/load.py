@@ -211,7 +211,8 @@ def trainable_backbone(name: str) -> Trainable:
     if not can_be_inside(name):
         known = ", ".join(trainable_names())
         why = f"there is no backbone called {name!r}"
-        raise ConfigError("model.backbone", why, f"Known are: {known}.")
+        joined = "Vision transformers can be joined by +, each as NAME or NAME@SIDE"
+        raise ConfigError("model.backbone", why, f"Known are: {known}. {joined}.")
     make = backbone_spec(name).trainable
     assert make is not None
     return make(name)

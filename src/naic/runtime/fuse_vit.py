@@ -39,6 +39,9 @@ def side_by_side(stream: torch.cuda.Stream) -> Iterator[None]:
 def fold_vits(module: nn.Module) -> None:
     """Put what runs faster in the place of all vision transformers inside a module.
 
+    It works in place: the module has other parts afterwards. The parts that were there, and their
+    weights, are not changed.
+
     Best before it is brought to half precision: the weights are then rounded once. A second time
     changes nothing.
     """

@@ -99,7 +99,7 @@ def pack_model(options: PackOptions) -> Packed:
         to_toml(settings),
         (options.model / folder.VOCABULARY).read_text(encoding="utf-8"),
     )
-    more = _seen_images(options.model)
+    more = seen_images(options.backbone, options.model)
     size = folder.weights_bytes(packed) + sum(len(text.encode()) for text in texts)
     size += sum(map(len, more.values()))
     if not options.dry_run:
@@ -107,12 +107,18 @@ def pack_model(options: PackOptions) -> Packed:
     return Packed(parts, plain, size, backbone)
 
 
-def _seen_images(model: Path) -> dict[str, bytes]:
-    """The list of images that a model's own backbone learnt from: the packed one has seen them."""
+def seen_images(*folders: Path | None) -> dict[str, bytes]:
+    """The images that a backbone learnt from, as a file of a model's folder, if one is known.
+
+    Of several folders the first that has such a list counts.
+    """
     from naic.data.joined import SEEN, read_seen
 
-    seen = read_seen(model)
-    return {} if seen is None else {SEEN: seen.as_json()}
+    for folder in folders:
+        seen = None if folder is None else read_seen(folder)
+        if seen is not None:
+            return {SEEN: seen.as_json()}
+    return {}
 
 
 def _ready(

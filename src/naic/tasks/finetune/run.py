@@ -105,7 +105,7 @@ def finetune(
         keep_request(options.out / REQUEST, _request(options, folder, plan), "fine-tuning")
         if not (options.out / REPORT).exists():
             _check_space(options.out, loaded)
-            done = _tune(options, loaded, plan, callbacks, command)
+            done = _tune(options, folder, loaded, plan, callbacks, command)
             finished = replace(done, seconds=time.perf_counter() - started)
             text = json.dumps(asdict(finished), indent=1)
             write_atomically(options.out / REPORT, f"{text}\n".encode())
@@ -145,6 +145,7 @@ def _find(options: FinetuneOptions) -> "tuple[Path, LoadedModel, FinetunePlan]":
 
 def _tune(
     options: FinetuneOptions,
+    folder: Path,
     loaded: "LoadedModel",
     plan: FinetunePlan,
     callbacks: Callbacks,
@@ -159,7 +160,7 @@ def _tune(
         sweep(work)
         sweep(options.out)
     if not (work / "start").exists():
-        steps.write_start(work / "start", loaded, plan.new_words)
+        steps.write_start(work / "start", folder, loaded, plan.new_words)
     store, problems = steps.make_features(options, loaded, plan, callbacks)
     callbacks.say("before: what the model says of the images that are held out")
     before = steps.validate_held_out(loaded, store, options.device)
@@ -173,7 +174,7 @@ def _tune(
             steps.write_last(xe.out, work / steps.LAST)
         shutil.rmtree(stage.out / "checkpoints", ignore_errors=True)  # nobody goes on from them
     if not (options.out / steps.BEST).exists():
-        steps.write_best(options.out / steps.BEST, loaded, work)
+        steps.write_best(options.out / steps.BEST, folder, loaded, work)
     after = steps.validate_held_out(load_model(options.out / steps.BEST), store, options.device)
     return Finetuned(
         before=HeldOutScore(before.cider, before.bad_endings),

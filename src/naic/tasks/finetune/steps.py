@@ -28,15 +28,22 @@ _SAVES = 4  # checkpoints of a stage: each is three times the model
 _VALIDATIONS = 5  # of a stage: the best weights of these are kept
 
 
-def write_start(folder: Path, loaded: "LoadedModel", new_words: tuple[str, ...]) -> None:
-    """The model unpacked, so that its backbone can make features, with room for the new words."""
+def write_start(
+    folder: Path, model: Path, loaded: "LoadedModel", new_words: tuple[str, ...]
+) -> None:
+    """The model unpacked, so that its backbone can make features, with room for the new words.
+
+    `model` is the folder that it was loaded from.
+    """
     from naic.models.folder import write_model
+    from naic.tasks.pack import seen_images
     from naic.text import Vocabulary
 
     vocabulary = Vocabulary((*loaded.vocabulary.words, *new_words))
     weights = grow(loaded.model.state_dict(), len(new_words))
     settings = replace(loaded.settings, words=len(vocabulary))
-    write_model(folder, weights, settings, vocabulary, "# The start of a fine-tuning\n")
+    card, more = "# The start of a fine-tuning\n", seen_images(model)
+    write_model(folder, weights, settings, vocabulary, card, more)
 
 
 def grow(weights: "dict[str, Tensor]", words: int) -> "dict[str, Tensor]":
@@ -158,14 +165,22 @@ def write_last(run: Path, folder: Path) -> None:
     write_model(folder, weights, like.settings, like.vocabulary, "# The end of a stage\n")
 
 
-def write_best(folder: Path, loaded: "LoadedModel", work: Path) -> None:
-    """The tuned model with the backbone that it began with, or as the last stage left it."""
+def write_best(folder: Path, model: Path, loaded: "LoadedModel", work: Path) -> None:
+    """The tuned model with the backbone that it began with, or as the last stage left it.
+
+    If `model`, the folder that the start was loaded from, is a packed one, its backbone is taken as
+    it is, to the bit: it has not been trained, and more bits would only make it larger.
+    """
+    from naic.backbones.inside import stored_backbone
+    from naic.models.folder import is_packed
     from naic.tasks.options import PackOptions
     from naic.tasks.pack import pack_model
 
     tuned = work / "cmal" / BEST
     if loaded.spec.backbone(loaded.settings.model):
-        pack_model(PackOptions(tuned, folder, work / "start", _BITS, _BITS, _BACKBONE_BITS))
+        packed = is_packed(stored_backbone(model))
+        backbone, bits = (model, None) if packed else (work / "start", _BACKBONE_BITS)
+        pack_model(PackOptions(tuned, folder, backbone, _BITS, _BITS, bits))
         return
     with whole_folder(folder) as temporary:
         for path in tuned.iterdir():
