@@ -24,7 +24,7 @@ from torch import Tensor
 from naic.backbones.load import Backbone, load_backbone
 from naic.backbones.patches import put_together
 from naic.data.features import MIRRORED_ID, FeatureStore
-from naic.data.joined import SEEN
+from naic.data.joined import SEEN, TUNED
 from naic.data.records import Record
 from naic.data.storewriter import StoreWriter
 from naic.images.sources import FileImage, Mirrored
@@ -107,7 +107,8 @@ def main() -> None:
         **({"mirrored": options.mirror} if options.mirror else {}),
     }
     options.out.mkdir(parents=True)
-    writer = StoreWriter(options.out, records, settings, per_shard=4 * BATCH)
+    notes = {TUNED: True}
+    writer = StoreWriter(options.out, records, settings, per_shard=4 * BATCH, notes=notes)
     filling = Store(writer, backbone.regions, backbone.dim)
     began = time.monotonic()
     for features in look(store, views, backbone):

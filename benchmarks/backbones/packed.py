@@ -40,8 +40,9 @@ from naic.device import choose_device
 from naic.metrics.cider import cider
 from naic.models.captioners import take_weights
 from naic.models.folder import LoadedModel, load_model
-from naic.models.rounding import input_products, round_matrices, training_images
+from naic.models.rounding import input_products, round_matrices
 from naic.packing import PackRule, pack, unpack
+from naic.tasks.pack import training_images
 from naic.text.tokeniser import tokenise
 
 PHOTOS = ("chelsea.png", "coffee.png", "motorcycle_left.png", "astronaut.png", "rocket.jpg")

@@ -20,7 +20,7 @@ from naic.models.captioners import CAPTIONERS
 from naic.models.config import TransformerConfig
 from naic.models.folder import ModelSettings, load_model, read_weights, write_model
 from naic.tasks.options import PackOptions, PrepareOptions
-from naic.tasks.pack import pack_model
+from naic.tasks.pack import pack_model, training_images
 from naic.tasks.prepare import prepare
 from tests.backbones.test_vit import TINY, noise
 from tests.data.stores import NoImage
@@ -152,8 +152,6 @@ def test_calibration(tmp_path: Path) -> None:
 
 
 def test_only_training_images_have_a_say(tmp_path: Path) -> None:
-    from naic.models.rounding import training_images
-
     store = make_pixels(tmp_path / "pixels", ("val", "train", "test", "restval", "train", "val"))
     images = noise(6, SIZE, SIZE, 3)
     assert torch.equal(torch.cat(list(training_images(store, 9))), images[[1, 3, 4]])
@@ -163,14 +161,18 @@ def test_only_training_images_have_a_say(tmp_path: Path) -> None:
 def test_what_cannot_calibrate_is_refused(tmp_path: Path) -> None:
     teacher = make_captioner(tmp_path / "teacher", inside=True)
     options = PackOptions(teacher, tmp_path / "no", device="cpu")
-    val = make_pixels(tmp_path / "val", ("val",))
-    with pytest.raises(ConfigError, match=r"--calibrate: .* has no images to train on"):
+    val = make_pixels(tmp_path / "val", ("val", "test", "val"))
+    with pytest.raises(ConfigError, match=r"--calibrate: .* has no images to train on") as refused:
         pack_model(replace(options, calibrate=val))
+    hint = "Its splits are: test, val. Only images of train and restval are taken."
+    assert refused.value.hint == hint
     (val / "index.json").write_text((val / "index.json").read_text().replace('"pixels"', '"b"', 1))
     with pytest.raises(ConfigError, match=r"--calibrate: .* has features, and no pixels"):
         pack_model(replace(options, calibrate=val))
     with pytest.raises(ConfigError, match="--calibration-images: 0 is below 1"):
-        pack_model(replace(options, calibration_images=0))
+        pack_model(replace(options, calibrate=val, calibration_images=0))
+    with pytest.raises(ConfigError, match="--calibration-images: nothing is calibrated without"):
+        pack_model(replace(options, calibration_images=128))
     train = make_pixels(tmp_path / "train", ("train",))
     convolutions = make_model(tmp_path / "convolutions", backbone=NETWORK)
     with pytest.raises(ConfigError, match="--calibrate: this backbone has no matrices"):

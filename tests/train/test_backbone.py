@@ -1,5 +1,6 @@
 """A run whose model learns to see, and the runs before and after it."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -101,6 +102,11 @@ def test_a_model_says_whose_captions_its_backbone_learnt(home: Path, tmp_path: P
     options = PrepareOptions("shapes", "3", out, backbone=NETWORK, weights=tuned, device="cpu")
     prepare(options)
     assert read_seen(out) == SeenImages(train)
+    index = (out / "index.json").read_bytes()
+    assert json.loads(index)["tuned"] is True
+    assert "tuned" not in json.loads((out / "plan.json").read_bytes())
+    prepare(options)  # nor is a store refused whose plan is of a naic that knew no such key
+    assert (out / "index.json").read_bytes() == index
     check_unseen(FeatureStore(out), (), tuned=is_tuned(FeatureStore(out).index))  # other images
     store = make_store(tmp_path / "more", pixels=True)
     records = store.folder / "records.jsonl"

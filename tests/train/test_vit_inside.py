@@ -1,13 +1,15 @@
 """Vision transformers that learn inside a captioner, in every stage."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 
+from naic.backbones import vit_weights
 from naic.backbones.inside import backbone_digest, backbone_tensors
 from naic.backbones.load import (
     can_be_inside,
@@ -19,6 +21,8 @@ from naic.backbones.load import (
 from naic.backbones.vit import VITS, VisionTransformer
 from naic.errors import BackboneError, ConfigError
 from naic.models.folder import load_model, read_weights
+from naic.tasks.options import PrepareOptions
+from naic.tasks.prepare import prepare
 from naic.train.config import model_config, read_settings
 from tests.backbones.test_vit import TINY, noise
 from tests.train.runs import MODEL
@@ -152,7 +156,9 @@ def test_it_learns_in_every_stage_as_a_graph(home: Path, tmp_path: Path) -> None
     chain(home, tmp_path, GPU)
 
 
-def test_features_of_a_tuned_pair(home: Path, tmp_path: Path) -> None:
+def test_features_of_a_tuned_pair(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     tuned = home / "seeing" / "best"
     backbone = load_backbone(PAIR, pixels=64, weights=tuned, device="cpu")
     assert backbone.digest == backbone_digest(
@@ -161,8 +167,17 @@ def test_features_of_a_tuned_pair(home: Path, tmp_path: Path) -> None:
     pixels = noise(2, 64, 64, 3)
     own = load_model(tuned).model.see(pixels)  # type: ignore[operator]
     torch.testing.assert_close(backbone(pixels), own.detach())
-    assert is_tuned({"backbone": PAIR, "weights": backbone.digest})
-    assert not is_tuned({"backbone": PAIR, "weights": load_backbone(PAIR, device="cpu").digest})
+    options = PrepareOptions("shapes", "3", tmp_path / "own", backbone=PAIR, weights=tuned)
+    assert is_tuned(prepare(replace(options, device="cpu", pixels=64)).store.index)
+    file = home / "cache" / "backbones" / "clip-vit-b16-v1.safetensors"
+    other = {name: tensor.half().float() for name, tensor in load_file(file).items()}
+    monkeypatch.setattr(vit_weights, "_from_hub", lambda *_: other)
+    one = replace(options, backbone="clip-vit-b16", weights=tmp_path / "hub.safetensors")
+    hub = prepare(replace(one, out=tmp_path / "hub", device="cpu", pixels=64)).store.index
+    assert hub["weights"] != load_backbone("clip-vit-b16", device="cpu").digest
+    assert not is_tuned(hub)
+    assert "tuned" not in hub
+    assert not is_tuned({"backbone": PAIR, "weights": backbone.digest})  # of an earlier naic
     with pytest.raises(BackboneError, match="has no backbone that is clip-vit-b16"):
         load_backbone("clip-vit-b16", weights=tuned, device="cpu")
 

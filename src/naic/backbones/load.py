@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from naic.backbones.inside import PREFIX
 from naic.data.decoding import decode_batches
+from naic.data.joined import TUNED
 from naic.device import choose_device, keep_freed_memory
 from naic.errors import BackboneError, ConfigError, ImageError, MissingExtraError
 
@@ -240,13 +241,16 @@ def pretrained_backbone(name: str) -> dict[str, Tensor]:
 
 
 def is_tuned(index: Mapping[str, Any]) -> bool:
-    """Whether the features of a store come from other weights than were published.
+    """Whether the features of a store come from a model's own backbone, trained on captions.
 
-    `index` is the store's. Known of those backbones alone that a captioner can train, and whose
-    published weights are here.
+    `index` is the store's, where `naic prepare` notes it. Earlier stores have the digest of the
+    weights alone: an EfficientNet's tells whether they are the published ones, if those are here.
+    Published weights of a vision transformer come in several files, each with a digest of its own.
     """
+    if TUNED in index:
+        return index[TUNED] is True
     name = str(index["backbone"]).removesuffix(COLOURS)
-    if not can_be_inside(name):
+    if not can_be_inside(name) or backbone_spec(name) is _VIT:
         return False
     try:
         return str(index.get("weights")) != backbone_spec(name).load(name, None).digest

@@ -86,6 +86,7 @@ def _seen(store: FeatureStore) -> str:
 
 
 SEEN = "backbone_images.json"
+TUNED = "tuned"  # in the index of a store: its backbone is that of a model, trained on captions
 _FORMAT = "naic-backbone-images-1"
 _HINT = "Prepare both stores with another backbone: leave out --weights, or tune it on"
 

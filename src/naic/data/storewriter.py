@@ -7,9 +7,10 @@ the end, and a store that was killed and resumed is byte for byte the one that w
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -42,12 +43,18 @@ class StoreWriter:
         settings: dict[str, Any],
         per_shard: int,
         *,
+        notes: Mapping[str, Any] = MappingProxyType({}),
         retry_bad: bool = False,
     ) -> None:
-        """With `retry_bad`, shards with images that could not be used count as missing."""
+        """With `retry_bad`, shards with images that could not be used count as missing.
+
+        `notes` follow the settings in the index; a store that was begun without them is gone on
+        with all the same.
+        """
         self.folder = folder
         self.records = records
         self.settings = settings
+        self.notes = notes
         self.per_shard = per_shard
         self._retry_bad = retry_bad
         self._keep_plan()
@@ -94,6 +101,7 @@ class StoreWriter:
         index = {
             "format": FORMAT,
             **self.settings,
+            **self.notes,
             "images": len(lines),
             "errors": len(errors),
             "shards": shards,

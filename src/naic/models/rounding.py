@@ -12,22 +12,17 @@ H is that of the network before rounding, all layers in one pass over the images
 what comes through the rounded layers before it was tried, and gained little.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
+from collections.abc import Iterable, Mapping
 
 import torch
 from torch import Tensor, nn
 
-from naic.backbones.patches import put_together
-from naic.data.features import FeatureStore
 from naic.errors import ConfigError
 from naic.packing import PackRule, check_finite, dequantise, encode, packed_matrix, search
 
 # Added to the diagonal of H, as a share of its mean: directions that the images do not show must
 # not be free of cost.
 DAMPING = 0.01
-BATCH = 16  # images at once
-TRAINING = ("train", "restval")  # no image of another split may have a say in the weights
 
 
 def round_matrices(
@@ -52,23 +47,6 @@ def round_matrices(
         codes, scales = round_columns(weight, own, bits, group)
         packed |= packed_matrix(key, codes.cpu(), scales.cpu(), bits)
     return packed
-
-
-def training_images(folder: Path, count: int) -> Iterator[Tensor]:
-    """Batches uint8 (B, P, P, 3) of `count` training images, spread evenly over a pixel store."""
-    store = FeatureStore(folder)
-    hint = "Make one with `naic prepare ... --backbone pixels`."
-    if store.index["backbone"] != "pixels":
-        raise ConfigError("--calibrate", f"{folder} has features, and no pixels", hint)
-    firsts = zip(store.records, store.first_views, strict=True)
-    rows = [i for i, (record, first) in enumerate(firsts) if first and record.split in TRAINING]
-    if not rows:
-        raise ConfigError("--calibrate", f"{folder} has no images to train on", hint)
-    count = min(count, len(rows))
-    chosen = [rows[i * len(rows) // count] for i in range(count)]
-    for start in range(0, len(chosen), BATCH):
-        cells, _ = store.batch(chosen[start : start + BATCH])
-        yield put_together(torch.from_numpy(cells))
 
 
 @torch.inference_mode()

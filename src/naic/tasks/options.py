@@ -14,6 +14,7 @@ from naic.errors import ConfigError
 
 WIDEST_BEAM = 100
 WORDS = 11  # that a teacher writes when it is timed: the usual ten, and the period
+CALIBRATION_IMAGES = 128
 FEWEST_BITS, MOST_BITS = 2, 12  # what naic.packing can write; to import it takes torch
 
 
@@ -170,7 +171,7 @@ class PackOptions:
         calibrate: A pixel store (naic prepare --backbone pixels). Its training images are shown to
             the backbone, a vision transformer, and its matrices are rounded so that what comes out
             of each layer changes least.
-        calibration_images: How many of them.
+        calibration_images: How many of them; by default 128.
         device: What calibrates: auto, cpu, cuda or cuda:N.
         dry_run: Say how large it would be and write nothing.
     """
@@ -182,7 +183,7 @@ class PackOptions:
     output_bits: int = 6
     backbone_bits: Annotated[int | None, arg(metavar="INT")] = None
     calibrate: Annotated[Path | None, arg(metavar="STORE")] = None
-    calibration_images: int = 128
+    calibration_images: Annotated[int | None, arg(metavar="INT")] = None
     device: str = "auto"
     dry_run: bool = False
 
@@ -196,9 +197,16 @@ class PackOptions:
             if value is not None and not FEWEST_BITS <= value <= MOST_BITS:
                 why = f"{value} is not from {FEWEST_BITS} to {MOST_BITS}"
                 raise ConfigError(name, why, "Leave it out: what it is then loses hardly anything.")
-        if self.calibration_images < 1:
-            why = f"{self.calibration_images} is below 1"
-            raise ConfigError("--calibration-images", why, "Leave it out: 128 will do.")
+        if self.calibration_images is not None:
+            name, asked = "--calibration-images", self.calibration_images
+            if asked < 1:
+                hint = f"Leave it out: {CALIBRATION_IMAGES} will do."
+                raise ConfigError(name, f"{asked} is below 1", hint)
+            if self.calibrate is None:
+                why = "nothing is calibrated without --calibrate"
+                raise ConfigError(
+                    name, why, "Name a pixel store with --calibrate, or leave it out."
+                )
 
     def command(self) -> str:
         """What was typed, for the model card."""
@@ -210,7 +218,8 @@ class PackOptions:
             words += ["--backbone-bits", str(self.backbone_bits)]
         if self.calibrate is not None:
             words += ["--calibrate", str(self.calibrate)]
-            words += ["--calibration-images", str(self.calibration_images)]
+            count = self.calibration_images or CALIBRATION_IMAGES
+            words += ["--calibration-images", str(count)]
         return shlex.join(words)
 
 

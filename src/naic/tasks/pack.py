@@ -2,7 +2,7 @@
 
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from naic import __version__
 from naic.config import to_toml
 from naic.errors import CheckpointError, ConfigError
-from naic.files import CODES
-from naic.tasks.options import PackOptions
+from naic.files import CODES, printable
+from naic.tasks.options import CALIBRATION_IMAGES, PackOptions
 
 if TYPE_CHECKING:  # torch takes a second to import: not before there is work for it
     from torch import Tensor, nn
@@ -21,6 +21,8 @@ if TYPE_CHECKING:  # torch takes a second to import: not before there is work fo
 
 _DIGITS = 12
 _ORDER = ("backbone", "encoder", "decoder", "words")
+_BATCH = 16  # images at once
+_TRAINING = ("train", "restval")  # no image of another split may have a say in the weights
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +130,7 @@ def _ready(
     from naic.backbones.inside import PREFIX, stored_backbone
     from naic.device import choose_device
     from naic.models.folder import is_packed
-    from naic.models.rounding import input_products, round_matrices, training_images
+    from naic.models.rounding import input_products, round_matrices
 
     stored = {} if options.backbone is None else stored_backbone(options.backbone)
     if is_packed(stored):
@@ -144,8 +146,33 @@ def _ready(
         why = f"{options.model} has no backbone to be calibrated"
         raise ConfigError("--calibrate", why, "Leave it out.")
     network.to(choose_device(options.device))
-    images = training_images(options.calibrate, options.calibration_images)
+    images = training_images(options.calibrate, options.calibration_images or CALIBRATION_IMAGES)
     return round_matrices(network, input_products(network, images), rule, PREFIX)
+
+
+def training_images(folder: Path, count: int) -> "Iterator[Tensor]":
+    """Batches uint8 (B, P, P, 3) of `count` training images, spread evenly over a pixel store."""
+    import torch
+
+    from naic.backbones.patches import put_together
+    from naic.data.features import FeatureStore
+
+    store = FeatureStore(folder)
+    if store.index["backbone"] != "pixels":
+        hint = "Make a store of pixels with `naic prepare ... --backbone pixels`."
+        raise ConfigError("--calibrate", f"{folder} has features, and no pixels", hint)
+    firsts = zip(store.records, store.first_views, strict=True)
+    rows = [i for i, (record, first) in enumerate(firsts) if first and record.split in _TRAINING]
+    if not rows:
+        named = sorted({printable(record.split) for record in store.records if record.split})
+        found = f"Its splits are: {', '.join(named)}" if named else "It names no split"
+        hint = f"{found}. Only images of {' and '.join(_TRAINING)} are taken."
+        raise ConfigError("--calibrate", f"{folder} has no images to train on", hint)
+    count = min(count, len(rows))
+    chosen = [rows[i * len(rows) // count] for i in range(count)]
+    for start in range(0, len(chosen), _BATCH):
+        cells, _ = store.batch(chosen[start : start + _BATCH])
+        yield put_together(torch.from_numpy(cells))
 
 
 def _with_backbone(options: PackOptions, loaded: "LoadedModel") -> _Seeing:

@@ -15,7 +15,7 @@ import numpy as np
 
 from naic.data.decoding import stand_back
 from naic.data.features import MIRRORED_ID, FeatureStore, refuse_unknown
-from naic.data.joined import SEEN, read_seen
+from naic.data.joined import SEEN, TUNED, read_seen
 from naic.data.readers import Reading, read
 from naic.data.records import Problems, Record
 from naic.data.storewriter import ShardRows, StoreWriter
@@ -76,6 +76,7 @@ def prepare(
             reading.records,
             settings,
             options.per_shard,
+            notes=_notes(options),
             retry_bad=options.retry_bad,
         )
         resumed = sum(len(writer.span(number)) for number in writer.done)
@@ -186,6 +187,11 @@ def _settings(options: PrepareOptions, backbone: "Backbone") -> dict[str, Any]:
         **labels,  # only where it is so: stores of before the options have no such keys
         **mirror,
     }
+
+
+def _notes(options: PrepareOptions) -> dict[str, Any]:
+    """What follows from the settings' digest of the weights, but cannot be read from it."""
+    return {TUNED: True} if options.weights is not None and options.weights.is_dir() else {}
 
 
 def _note_seen(options: PrepareOptions) -> None:
