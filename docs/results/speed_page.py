@@ -60,7 +60,7 @@ def _page(runs: list[Path], results: Path) -> str:
 Made by `make docs` from the files of `naic benchmark` in `speed`; what is timed, and how, is in
 [benchmark.md](../benchmark.md). A ratio is how many times as long as NAIC a model takes, in the
 same runtime and precision and at the same batch. All but the first part was measured with the model
-that shipped before, or with models of chance: backbones apart, they are of the same shape.
+that shipped before, or with random weights: backbones apart, the models are of the same shape.
 """
     parts = [head, two_models(results), *map(_run, runs), _runtimes(results / RUNTIMES)]
     if (results / FOLDER_RUN).exists():
