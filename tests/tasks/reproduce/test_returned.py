@@ -278,6 +278,16 @@ def test_captions_that_changed_or_did_not_come(
     ]
 
 
+def test_a_run_of_before_there_were_further_splits_is_finished(made: Place, returned: Path) -> None:
+    for path in (returned / "captions").glob("*-val-*.json"):
+        path.unlink()
+    asked = {"only_tables": True, "references": str(made.dataset), "fast": True}
+    found = made.make(returned, **asked)
+    assert found.left_out == []
+    assert len(found.tables["ladder"]) == len(SYSTEMS)
+    assert not found.also["val"]
+
+
 def test_a_preset_may_have_lain_elsewhere(made: Place, returned: Path) -> None:
     run = read(returned / "run.json") | {"preset": f"/elsewhere/{made.preset.name}"}
     (returned / "run.json").write_text(json.dumps(run))

@@ -85,14 +85,20 @@ class TableMaker:
         return Reproduced(made, self._examples(), self._left_out, also)
 
     def _tables(self, scorer: Scorer | ReturnedScorer, *, also: bool = False) -> Tables:
-        """The rows of one split."""
-        split, made = scorer.references.split, Tables()
+        """The rows of one split; of a further one (`also`) nothing may be there.
+
+        A run of before there were further splits is none the less finished.
+        """
+        split, made, missing = scorer.references.split, Tables(), len(self._left_out)
         for table in self._options.chosen:
             name = f"{TABLES[table]}, {split}" if also else TABLES[table]
             rows = [row for row in self._plan.rows(table) if self._is_there(scorer, name, row)]
             if rows:
                 self._listener.say(f"scoring {name}: {len(rows)} rows")
                 made[table] = [self._row(scorer, table, row) for row in rows]
+        if also and not made:
+            del self._left_out[missing:]
+            self._listener.say(f"no captions of {split}: its tables are left out")
         return made
 
     def _write(self, made: Tables, split: str) -> None:
