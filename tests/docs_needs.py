@@ -90,11 +90,9 @@ def prepare(words: list[str], options: Any) -> list[str]:
         captions(Path(options.source), options.images)
         for folder in options.images:
             folder.mkdir(exist_ok=True)
-    vits = "vit" in options.backbone  # their weights are not installed, and they are large
-    backbone = "efficientnet-lite2" if vits else options.backbone
     if options.weights is not None:
-        seeing(options.weights, backbone)
-    return dry([*words, "--batch", "4", "--limit", "12", "--backbone", backbone])
+        seeing(options.weights, options.backbone)
+    return dry([*words, "--batch", "4", "--limit", "12"])
 
 
 def show(words: list[str], options: Any) -> list[str]:
@@ -176,11 +174,11 @@ def pack(words: list[str], options: Any) -> list[str]:
         seeing(options.backbone)
         digest = load_efficientnet("efficientnet-lite0", options.backbone)[1]
         make_model(options.model, digest=digest)
+    elif options.calibrate is not None:
+        store(options.calibrate, "pixels")
+        seeing(options.model, "clip-vit-b16+dinov2-vits14")
     else:
         seeing(options.model)
-    if options.calibrate is not None:  # for vision transformers: tests/tasks/test_pack_vit.py
-        place = words.index("--calibrate")
-        words = words[:place] + words[place + 2 :]
     return dry(words)
 
 

@@ -24,6 +24,7 @@ from naic.runtime import captioner
 from naic.tasks.finetune.plan import FinetuneOptions
 from naic.tasks.reproduce.preset import read_preset
 from naic.train.config import read_settings
+from tests.backbones.tiny import use_tiny
 from tests.docs_needs import ELSEWHERE, NEEDS
 
 ROOT = Path(__file__).parent.parent
@@ -115,6 +116,7 @@ def test_it_can_be_run(
     options = None if words[0] in ("train", *AT_ONCE) else parse(words, monkeypatch)
     monkeypatch.chdir(tmp_path)
     shutil.copytree(ROOT / "configs", "configs")
+    use_tiny(monkeypatch)  # CLIP and DINOv2 are large, and their weights are not installed
     small = NEEDS[words[0]](words, options)
     monkeypatch.setattr(captioner, "SHIPPED", Path("shipped"))
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"photo.jpg\0")))
