@@ -167,7 +167,7 @@ def test_other_commands_name_what_is_there(line: str) -> None:
 
 def _check_pip(words: list[str]) -> None:
     """What it names is there; naic itself comes from the clone, as no index has it."""
-    assert words[1] in ("install", "wheel")
+    assert words[1] in ("install", "wheel", "download")
     for word in words:
         extras = re.fullmatch(r"\.\[(.+)\]", word)
         if extras:

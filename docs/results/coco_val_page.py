@@ -114,7 +114,8 @@ def ships(
 
 `naic pack` makes it of {best["val"]["system"]}: fewer bits for each weight, its backbone inside. It
 reads pixels where the rows above read features. And it speaks as `naic caption` does: no word twice
-in a row ([decision 017](../decisions/017-no-word-twice.md)), and no loose end ("... with a"). The
+in a row ([decision 017](../decisions/017-no-word-twice.md)), and no loose end ("... with a"; but
+the old model's row of `test` was measured before these were cut). The
 tables above allow both, as the paper does. words: how many different ones all captions have.
 
 {tables}

@@ -22,9 +22,10 @@ def _page(runs: list[Path]) -> str:
     lines = "\n".join(_line(name, report) for name, report in reports.items())
     head = f"""# Fine-tuning: what came of it
 
-Made by `make docs` from reports of `naic finetune` with the model inside naic, in `{RUNS}`. The
-images that are scored were held out, but they also chose the best weights, and they are few: the
-scores are too optimistic, and differences of some points are noise. Epochs are those of each stage.
+Made by `make docs` from reports of `naic finetune` with the model that shipped before, in
+`{RUNS}`. The images that are scored were held out, but they also chose the best weights, and they
+are few: the scores are too optimistic, and differences of some points are noise. Epochs are those
+of each stage.
 
 | run | learnt from | scored on | epochs | CIDEr before | after | new words | minutes |
 |---|---|---|---|---|---|---|---|

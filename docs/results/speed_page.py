@@ -221,9 +221,9 @@ def _runtimes(folder: Path) -> str:
         return ""
     head = """## Which runtimes say the same
 
-By `benchmarks/runtimes.py`, on the first images of `val`: each agent's likeliest word. Equal
-means the whole caption, word for word; CIDEr-D is by naic's own scorer, with the df of these
-references. Milliseconds are for the whole batch, pixels to words.
+With the model that shipped before. By `benchmarks/runtimes.py`, on the first images of `val`: each
+agent's likeliest word. Equal means the whole caption, word for word; CIDEr-D is by naic's own
+scorer, with the df of these references. Milliseconds are for the whole batch, pixels to words.
 """
     return "\n".join([head, *map(_compared, runs)])
 
@@ -262,6 +262,8 @@ def _folder(run: dict[str, Any]) -> str:
     marks = " | ".join(f"{int(mark):,}" for mark in peaks)
     columns = "|---" * (1 + len(peaks)) + "|"
     return f"""## A folder of photos
+
+With the model that shipped before; the first part has both models' rates.
 
 `python benchmarks/caption_folder.py --images train2017 --count {run["images"]} --rounds
 {run["rounds"]} --long {run["memory"]["images"]}` on {run["machine"]["cores"]} cores; JPEGs, the

@@ -10,7 +10,7 @@ from tests.backbones.test_vit import TINY
 
 
 def use_tiny(patch: pytest.MonkeyPatch) -> None:
-    """By the names of the two, tiny networks with weights of their own; no package is looked for."""
+    """Tiny networks by the names of the two; no package is looked for."""
     for name, shape in TINY.items():
         patch.setitem(VITS, name, shape)
     patch.setattr(vit_weights, "_converted", lambda name, _: _weights(name))

@@ -55,10 +55,15 @@ def test_what_comes_before_the_first_is_not_held_against_the_others(
             update(Progress(done, 48, 0))
         clock.now += 10
         update(Progress(17, 48, 0))
+        for done in range(18, 48):
+            clock.now += 0.01
+            update(Progress(done, 48, 0))
+        update(Progress(48, 48, 0))
     assert capsys.readouterr().err.splitlines() == [
         "captions: 0/48",
         "captions: 1/48",
         "captions: 17/48, 1.60/s, 19 s left",
+        "captions: 48/48, 1.60/s",
     ]
 
 

@@ -22,6 +22,8 @@ from naic.progress import Progress, Update
 
 SECONDS_BETWEEN_LINES = 10.0
 REASONS_SHOWN = 12
+AT_ONCE = 0.2  # seconds: what comes sooner after another one is of the same batch
+LONGEST = 1.0  # seconds that a batch may take to come; what goes on is none
 SLOW = 10  # in a second: of fewer, a part counts
 SHORT = 1.5  # minutes or hours: less is told in the smaller unit
 
@@ -84,13 +86,16 @@ def _lines(title: str) -> Update:
 class _Pace:
     """How fast things get done, counted from the first that this run did.
 
-    Others may have been done by a run before. The first takes longest: a model is loaded for it,
-    and it comes with its whole batch; counted with it, seconds of work would be told as minutes.
+    Others may have been done by a run before. The first takes longest, since a model is loaded for
+    it: counted with it, seconds of work would be told as minutes. Things come in batches, all of
+    one at once: so the rate is from the first of the first batch to the first of the latest.
     """
 
     def __init__(self) -> None:
         self._before: int | None = None
         self._first: tuple[float, int] | None = None
+        self._mark = (0.0, 0)  # when the latest batch began to come, and how many were done then
+        self._last = 0.0
 
     def rate(self, done: int) -> float:
         """Of those done in a second; 0 while it is too early to tell."""
@@ -99,9 +104,12 @@ class _Pace:
             self._before = done
         if self._first is None and done > self._before:
             self._first = now, done
-        if self._first is None or now - self._first[0] <= 1:
+        if now - self._last > AT_ONCE or now - self._mark[0] > LONGEST:
+            self._mark = now, done
+        self._last = now
+        if self._first is None or self._mark[0] - self._first[0] <= 1:
             return 0.0
-        return (done - self._first[1]) / (now - self._first[0])
+        return (self._mark[1] - self._first[1]) / (self._mark[0] - self._first[0])
 
 
 def _digits(rate: float) -> str:
