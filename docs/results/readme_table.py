@@ -47,8 +47,8 @@ CIDEr is that of {images:,} images of MSCOCO's `test`, about {above:.1f} above w
 a detector, where naic has those of CLIP, which had seen 400 million images with captions, and of
 DINOv2: the two columns compare no methods ([the whole table](docs/results/coco.md)). Milliseconds
 are from pixels to text, one photo at a time, warm: on an {gpu["machine"]["device"]} in float16,
-naic as a CUDA graph (without it {_ms(gpu, "new", "eager")} ms), BLIP-base as its users run it, writing {others["words"]} words; on
-{cores} cores in float32, or as an exported int8 graph ([all speeds](docs/results/speed.md)).
+naic as a CUDA graph (without it {_ms(gpu, "new", "eager")} ms), BLIP-base as its users run it,
+writing {others["words"]} words; on {cores} cores in float32, or as an exported int8 graph ([all speeds](docs/results/speed.md)).
 
 """
 
