@@ -48,7 +48,8 @@ a detector, where naic has those of CLIP, which had seen 400 million images with
 DINOv2: the two columns compare no methods ([the whole table](docs/results/coco.md)). Milliseconds
 are from pixels to text, one photo at a time, warm: on an {gpu["machine"]["device"]} in float16,
 naic as a CUDA graph (without it {_ms(gpu, "new", "eager")} ms), BLIP-base as its users run it,
-writing {others["words"]} words; on {cores} cores in float32, or as an exported int8 graph ([all speeds](docs/results/speed.md)).
+writing {others["words"]} words; on {cores} cores in float32, or as an exported int8 graph
+([all speeds](docs/results/speed.md)).
 
 """
 
