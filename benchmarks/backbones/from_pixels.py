@@ -94,7 +94,7 @@ def main() -> None:
         backbone.module.half()
     views, records = list_views(store, options.mirror)
     settings: dict[str, Any] = {
-        "reader": "karpathy",
+        "reader": store.index["reader"],
         "backbone": name,
         "weights": backbone.digest,
         "pixels": size,

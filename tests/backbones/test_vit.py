@@ -10,6 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from naic.backbones.load import can_be_inside
 from naic.backbones.vit import (
     GRID,
     PIXELS,
@@ -19,7 +20,6 @@ from naic.backbones.vit import (
     VisionTransformer,
     VitShape,
     grid_of,
-    is_vit,
     resize_positions,
     shrinking,
 )
@@ -176,12 +176,12 @@ def test_joined_networks_stand_side_by_side() -> None:
 
 
 def test_names() -> None:
-    assert is_vit("clip-vit-b16")
-    assert is_vit("dinov2-vits14@16")
-    assert is_vit("clip-vit-b16+dinov2-vits14")
-    assert not is_vit("clip-vit-l14")
-    assert not is_vit("clip-vit-b16+efficientnet-lite2")
-    assert not is_vit("")
+    assert can_be_inside("clip-vit-b16")
+    assert can_be_inside("dinov2-vits14@16")
+    assert can_be_inside("clip-vit-b16+dinov2-vits14")
+    assert not can_be_inside("clip-vit-l14")
+    assert not can_be_inside("clip-vit-b16+efficientnet-lite2")
+    assert not can_be_inside("")
     assert grid_of("clip-vit-b16") == GRID
     assert grid_of("clip-vit-b16@16") == TOKENS
     assert grid_of("clip-vit-b16@4") == 4

@@ -88,11 +88,6 @@ VITS = {
 }
 
 
-def is_vit(name: str) -> bool:
-    """Whether a name is that of such a network, or of several joined, with or without a grid."""
-    return all(part.split(AT)[0] in VITS for part in name.split(JOIN))
-
-
 def grid_of(name: str) -> int:
     """Cells a side that one network's name asks for: `NAME@SIDE`, or `NAME` for the usual grid."""
     _, _, asked = name.partition(AT)

@@ -6,7 +6,6 @@ batches: a run that goes on after a kill needs no saved generator to be the same
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -20,9 +19,6 @@ from naic.train.batches import Batch, Draw, Feed
 from naic.train.groups import parameter_groups, rates
 from naic.train.settings import EngineSettings, OptimiserSettings
 from naic.train.stages import Logs, Tools, stage_of
-
-if TYPE_CHECKING:  # only a run with engine.graph needs it
-    from naic.train.graph import Graph
 
 
 class TrainingEngine:
@@ -205,12 +201,6 @@ class TrainingEngine:
         """Where Adam counts its steps: on the card if the card runs the whole update."""
         cuda = self._accelerator.device.type == "cuda"
         return self._accelerator.device if cuda else torch.device("cpu")
-
-
-def _make_graph(engine: TrainingEngine) -> "Graph":
-    from naic.train.graph import Graph
-
-    return Graph(engine)
 
 
 def check_engine(settings: EngineSettings, device: str, processes: int) -> None:
