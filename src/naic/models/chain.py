@@ -24,6 +24,8 @@ from naic.decode.policy import log_policy, spoken
 from naic.models.layers import linear
 from naic.text.vocabulary import NEVER, PERIOD
 
+TRANSITIONS = "decoder.transitions."  # how the names of their weights begin in a captioner
+
 
 class ChainScores(NamedTuple):
     """What a captioner with transitions answers.
@@ -214,7 +216,7 @@ def marginals(steps: Steps) -> Tensor:
     found = [steps.first.exp()]
     for agent, then in enumerate(steps.then.unbind(1)):
         speaking = found[-1].masked_fill(steps.words[:, agent] == PERIOD, 0.0)  # (B, K)
-        found.append((speaking[:, None] @ then.exp())[:, 0])
+        found.append((speaking[..., None] * then.exp()).sum(1))  # a product would be rounded
     return torch.stack(found, 1)
 
 

@@ -53,7 +53,7 @@ def cmal(model: nn.Module, batch: Batch, tools: Tools) -> tuple[Tensor, Logs]:
         "reward": reward.sum().float() / share,
         "baseline": baseline.expand_as(reward).sum().float() / share,
         "entropy": unsure.detach(),
-        **_habits(words, share, tools),
+        **habits(words, share, tools),
         "advantage": sizes.mean(),
         **{f"advantage_{agent:02d}": size for agent, size in enumerate(sizes.unbind(), 1)},
     }
@@ -90,7 +90,7 @@ def _judge(
     return reward, baseline, team_advantage(reward, baseline, spoken(words))
 
 
-def _habits(words: Tensor, share: Tensor, tools: Tools) -> Logs:
+def habits(words: Tensor, share: Tensor, tools: Tools) -> Logs:
     """How the sampled sentences are written: their length, and shares of those with bad habits.
 
     Under names of their own: a validation logs the habits of captions that are not sampled.

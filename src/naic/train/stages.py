@@ -16,6 +16,13 @@ from naic.learn.losses import cross_entropy, leave_one_out, policy_loss
 from naic.models.contract import CaptionerSpec
 from naic.text import Vocabulary
 from naic.train.batches import Batch
+from naic.train.chain_stages import (
+    chain_cmal,
+    chain_xe,
+    check_chain_cmal,
+    check_chain_xe,
+    transitions_of,
+)
 from naic.train.cmal_stage import check_cmal, cmal, equip_cmal
 from naic.train.settings import Settings
 from naic.train.tools import Logs, StageSpec, Tools
@@ -52,6 +59,8 @@ def teacher_xe(model: nn.Module, batch: Batch, tools: Tools) -> tuple[Tensor, Lo
 
 def student_xe(model: nn.Module, batch: Batch, tools: Tools) -> tuple[Tensor, Logs]:
     """Each word by itself, given the image alone (the paper's eq. 2 and 3)."""
+    if transitions_of(tools.plain) is not None:
+        return chain_xe(model, batch, tools)
     xe = tools.settings.xe
     logits = model(batch.features, batch.mask)  # (B, 1, N, V): the same for all captions
     loss = tools.cross_entropy(logits, batch.words, smoothing=xe.smoothing, fill=xe.fill)
@@ -91,6 +100,17 @@ def scst(model: nn.Module, batch: Batch, tools: Tools) -> tuple[Tensor, Logs]:
     }
 
 
+def _cmal(model: nn.Module, batch: Batch, tools: Tools) -> tuple[Tensor, Logs]:
+    """For agents that hear each other, and for those that do not."""
+    hear = transitions_of(tools.plain) is not None
+    return chain_cmal(model, batch, tools) if hear else cmal(model, batch, tools)
+
+
+def _check_cmal(settings: Settings, words: int) -> None:
+    check_cmal(settings, words)
+    check_chain_cmal(settings)
+
+
 def _check_scst(settings: Settings, words: int) -> None:
     if settings.scst.baseline == "loo" and settings.scst.samples < 2:
         why = "the leave-one-out baseline needs the rewards of other samples"
@@ -117,14 +137,15 @@ STAGES: dict[str, StageSpec] = {  # a new one is a line here, and a table in `se
         reads_words=False,
         advice=_SLOWER,
         fill=lambda settings: settings.xe.fill,
+        check=lambda settings, _: check_chain_xe(settings),
     ),
     "cmal": StageSpec(
-        cmal,
+        _cmal,
         "cmal",
         reads_words=False,
         advice="Lower schedule.learning_rate, or train the student longer by cross-entropy first.",
         reward=lambda settings: Mix(bleu4=settings.cmal.bleu4),
-        check=check_cmal,
+        check=_check_cmal,
         equip=equip_cmal,
     ),
 }
