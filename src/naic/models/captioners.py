@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from naic.errors import CheckpointError, ConfigError
 from naic.models import transformer
+from naic.models.chain import TRANSITIONS
 from naic.models.contract import CaptionerSpec
 
 CAPTIONERS: dict[str, CaptionerSpec] = {
@@ -34,11 +35,14 @@ class Taken(NamedTuple):
         taken: names that were copied.
         reset: names that kept their first values, each with the reason.
         unused: names among the given weights that this model has no place for.
+        fresh: names among those reset whose first values change nothing: transitions, where the
+            model whose weights are given had none.
     """
 
     taken: tuple[str, ...]
     reset: tuple[str, ...]
     unused: tuple[str, ...]
+    fresh: tuple[str, ...] = ()
 
     def describe(self) -> str:
         """The same in a few lines for people."""
@@ -74,4 +78,6 @@ def take_weights(model: nn.Module, weights: Mapping[str, Tensor]) -> Taken:
             f"none of the {len(weights)} tensors fits this model",
             "Give the weights of a captioner of the same size, or change [model] to theirs.",
         )
-    return Taken(tuple(taken), tuple(reset), unused)
+    deaf = not any(name.startswith(TRANSITIONS) for name in weights)
+    fresh = tuple(name for name in own if deaf and name.startswith(TRANSITIONS))
+    return Taken(tuple(taken), tuple(reset), unused, fresh)

@@ -274,8 +274,11 @@ def _vocabulary(settings: Settings, store: FeatureStore, begun: Vocabulary | Non
 
 
 def _check_taken(settings: Settings, taken: Taken) -> None:
-    """Rewards teach nothing to a model that is partly as it was drawn: its captions are noise."""
-    if taken.reset and stage_of(settings).reward is not None:
+    """Rewards teach nothing to a model that is partly as it was drawn: its captions are noise.
+
+    Not so with fresh transitions: the agents say what they said before.
+    """
+    if len(taken.reset) > len(taken.fresh) and stage_of(settings).reward is not None:
         why = f"{len(taken.reset)} tensors of the model cannot be taken from it ({taken.reset[0]})"
         hint = "Leave out [model]: the sizes are then those of the start model."
         raise ConfigError("start", f"{settings.stage} needs all of its weights, and {why}", hint)

@@ -12,6 +12,7 @@ LIMITS: dict[tuple[float, float], tuple[str, ...]] = {  # from, to (both allowed
     (0, 1): ("guard.fraction", "optimiser.backbone_rate", "optimiser.block_rate"),
     (0, 10): ("optimiser.weight_decay",),
     (0, 1e6): ("guard.from_epoch", "scst.bleu4", "cmal.entropy", "cmal.xe", "cmal.bleu4"),
+    (0, 1000): ("xe.words",),
     (0, 1e9): ("optimiser.frozen_steps", "data.more_than", "optimiser.clip", "validation.limit"),
     (0, 2**63 - 1): ("seed",),
     (1e-20, 1): ("optimiser.epsilon",),
@@ -158,10 +159,13 @@ class XESettings:
     Attributes:
         smoothing: How much of the target's weight goes to all words alike.
         fill: Train the places after the period as periods (student_xe).
+        words: Weight of the words by themselves beside the sentence as a whole, whose weight is 1
+            (student_xe, with model.transitions); smoothing is for the words.
     """
 
     smoothing: float = 0.0
     fill: bool = False
+    words: float = 0.5
 
 
 @dataclass(frozen=True)
