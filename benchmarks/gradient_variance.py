@@ -29,7 +29,8 @@ from naic.train.config import read_settings
 from naic.train.engine import seed_noise
 from naic.train.inputs import Inputs, find_inputs
 from naic.train.settings import Baseline, CMALSettings
-from naic.train.stages import STAGES, Tools, make_tools
+from naic.train.stages import STAGES, make_tools
+from naic.train.tools import Tools
 
 BASELINES: tuple[Baseline, ...] = get_args(Baseline)
 SETTLING = 40  # steps that the moving average sees first: then it has forgotten where it began

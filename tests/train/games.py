@@ -10,8 +10,9 @@ from torch import Tensor, nn
 
 from naic.decode.policy import log_policy
 from naic.text import PAD, PERIOD
-from naic.train import stages
-from naic.train.stages import STAGES, Tools
+from naic.train import cmal_stage
+from naic.train.stages import STAGES
+from naic.train.tools import Tools
 from tests.models.small import small
 from tests.train.stage_cases import (
     A,
@@ -71,7 +72,7 @@ def sampling(*teams: Iterable[int]) -> Iterator[None]:
     coming = iter(teams)
     choose: Callable[[Tensor], Tensor] = lambda _: torch.tensor([list(next(coming))])  # noqa: E731
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(stages, "choose", choose)
+        patch.setattr(cmal_stage, "choose", choose)
         yield
     assert next(coming, None) is None, "a sample was not asked for"
 

@@ -27,7 +27,7 @@ from naic.train.batches import Feed
 from naic.train.engine import TrainingEngine, prepare_speed
 from naic.train.loop import train
 from naic.train.settings import Settings
-from naic.train.stages import Tools
+from naic.train.tools import Tools
 from tests.data.stores import NoImage
 
 COLOURS = ("red", "green", "blue")

@@ -17,7 +17,7 @@ from naic.text import PAD, PERIOD, UNK, Vocabulary
 from naic.text.vocabulary import SPECIAL
 from naic.train import stages
 from naic.train.batches import Batch
-from naic.train.stages import Tools
+from naic.train.tools import Tools
 from tests.models.small import images
 from tests.train.runs import CAPTIONER_OF, make_learnable_store, make_settings, make_vocabulary
 

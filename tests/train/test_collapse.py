@@ -18,7 +18,7 @@ from naic.train.engine import TrainingEngine
 from naic.train.logs import read_metrics
 from naic.train.loop import train
 from naic.train.report import Reporter
-from naic.train.stages import Logs
+from naic.train.tools import Logs
 from naic.train.validate import Validation
 from tests.train.runs import COMMAND, EPOCH, enter, make_home, run_settings
 from tests.train.sameness import differences

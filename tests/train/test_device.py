@@ -14,7 +14,7 @@ from naic.train import setup
 from naic.train.engine import TrainingEngine
 from naic.train.loop import train
 from naic.train.setup import _accelerator, check_cards
-from naic.train.stages import Logs
+from naic.train.tools import Logs
 from tests.train.runs import make_learnable_store, make_settings
 
 

@@ -13,7 +13,7 @@ from safetensors.torch import load_file
 from naic.data.features import FeatureStore
 from naic.errors import CheckpointError
 from naic.learn.losses import DECAY
-from naic.train import checkpoint, stages
+from naic.train import checkpoint, cmal_stage
 from naic.train.engine import TrainingEngine
 from naic.train.logs import read_metrics
 from naic.train.loop import train
@@ -77,7 +77,7 @@ def test_it_is_used_and_then_updated(store: FeatureStore) -> None:
 def test_all_parts_of_a_step_have_the_same(
     store: FeatureStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stages, "choose", lambda log_probs: log_probs.topk(2).indices[..., 1])
+    monkeypatch.setattr(cmal_stage, "choose", lambda log_probs: log_probs.topk(2).indices[..., 1])
     quiet = {"model": {"dropout": 0.0}, "optimiser": {"epsilon": 1e-2}}
     whole, parted = (engine_of(store, run={"accumulate": parts}, **quiet) for parts in (1, 4))
     for number in range(4):

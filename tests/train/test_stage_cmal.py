@@ -11,7 +11,7 @@ from naic.decode.policy import choose, log_policy, spoken
 from naic.learn.cider.rewards import Rewards
 from naic.text import PAD, PERIOD
 from naic.text.vocabulary import NEVER
-from naic.train import stages
+from naic.train import cmal_stage
 from naic.train.stages import STAGES
 from tests.train.stage_cases import (
     LENGTH,
@@ -53,7 +53,7 @@ def test_cmal_climbs_the_expected_reward(monkeypatch: pytest.MonkeyPatch) -> Non
     tools = make_tools("cmal", model, Table(worth), cmal={"topk": 2})
     found = torch.zeros_like(wanted)
     for team, chance in chances.items():
-        monkeypatch.setattr(stages, "choose", lambda _, team=team: torch.tensor([team]))
+        monkeypatch.setattr(cmal_stage, "choose", lambda _, team=team: torch.tensor([team]))
         loss, logs = STAGES["cmal"].step(model, batch, tools)
         found += chance.detach() * gradients(loss, model)[0]
         assert float(logs["reward"]) == worth[sentence(list(team))]
@@ -69,7 +69,7 @@ def test_cmal_gives_each_agent_its_own_advantage(
     words = torch.tensor(
         [[7, 4, 9, 10, 12, PERIOD], [4, 8, PERIOD, 9, 4, 5], [PERIOD, 7, 4, 5, 9, 10]]
     )
-    monkeypatch.setattr(stages, "choose", lambda _: words)
+    monkeypatch.setattr(cmal_stage, "choose", lambda _: words)
     tools = make_tools("cmal", model, rewards, cmal={"topk": topk})
     loss, _ = STAGES["cmal"].step(model, batch, tools)
     (found,) = gradients(loss, model)
@@ -99,14 +99,14 @@ def test_cmal_is_exactly_zero_where_nothing_changes(
     model = Policy(LENGTH, 16)
     batch = make_batch(1)
     words = torch.tensor([[7, 4, 8, PERIOD, 9, 10]])
-    monkeypatch.setattr(stages, "choose", lambda _: words)
+    monkeypatch.setattr(cmal_stage, "choose", lambda _: words)
     loss, _ = STAGES["cmal"].step(
         model, batch, make_tools("cmal", model, rewards, cmal={"topk": 5})
     )
     (found,) = gradients(loss, model)
     assert (found[0, 0] != 0).any(-1).tolist() == [True] * 4 + [False] * 2
     likeliest = log_policy(model.logits.detach())[0].argmax(-1)
-    monkeypatch.setattr(stages, "choose", lambda _: likeliest)
+    monkeypatch.setattr(cmal_stage, "choose", lambda _: likeliest)
     loss, logs = STAGES["cmal"].step(
         model, batch, make_tools("cmal", model, rewards, cmal={"topk": 1})
     )

@@ -7,7 +7,7 @@ from naic.decode.policy import log_policy
 from naic.learn.cider.references import References
 from naic.learn.cider.rewards import make_rewards
 from naic.text import PAD, PERIOD, Vocabulary
-from naic.train import stages
+from naic.train import cmal_stage
 from tests.train.games import sampling
 from tests.train.stage_cases import Policy, gradients, make_batch, make_tools
 
@@ -45,7 +45,7 @@ def advantages(said: list[str], cmal: dict[str, object], seen: float = 0.0) -> l
         tools.moving.update(torch.tensor(seen))
     team = [VOCABULARY.id(word) for word in said]
     with sampling(team):
-        loss, _ = stages.cmal(model, batch, tools)
+        loss, _ = cmal_stage.cmal(model, batch, tools)
     (gradient,) = gradients(loss, model)
     chances = log_policy(model.logits.detach()[0, 0]).exp()
     return [

@@ -13,7 +13,7 @@ from naic.errors import ConfigError
 from naic.learn.cider.rewards import Rewards
 from naic.learn.losses import cross_entropy
 from naic.text import PERIOD
-from naic.train import stages
+from naic.train import cmal_stage
 from naic.train.config import check
 from naic.train.settings import CMALSettings
 from naic.train.stages import STAGES
@@ -125,7 +125,7 @@ def test_parts_of_a_batch_add_up_to_the_whole(
         turn += 1
         return log_probs.topk(3).indices[..., 2 - turn % tools.settings.cmal.samples]
 
-    monkeypatch.setattr(stages, "choose", different)
+    monkeypatch.setattr(cmal_stage, "choose", different)
     whole, logs = STAGES["cmal"].step(model, batch, tools)
     parts = []
     for own in (slice(0, 1), slice(1, 4)):

@@ -14,8 +14,8 @@ from torch import Tensor
 
 from naic.decode.policy import log_policy
 from naic.text import PERIOD
-from naic.train import stages
-from naic.train.stages import Tools
+from naic.train import cmal_stage
+from naic.train.tools import Tools
 from tests.train.games import (
     BATCH,
     LENGTH,
@@ -106,14 +106,14 @@ def test_what_is_biased_is_found_out(
 ) -> None:
     """Else the tests above would prove nothing."""
     game = table_game(0)
-    monkeypatch.setattr(stages, what, wrong)
+    monkeypatch.setattr(cmal_stage, what, wrong)
     assert apart(game.expected_gradient(tools_of(game, cmal)), game.exact) > 1e-2
 
 
 def advantages(model: Policy, tools: Tools, team: tuple[int, ...]) -> list[float]:
     """Of each agent, from the gradient: −A·(1 − π) at the word that was said."""
     with sampling(team):
-        loss, _ = stages.cmal(model, BATCH, tools)
+        loss, _ = cmal_stage.cmal(model, BATCH, tools)
     (gradient,) = gradients(loss, model)
     chances = log_policy(model.logits.detach()[0, 0]).exp()
     return [

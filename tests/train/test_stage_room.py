@@ -14,7 +14,8 @@ from naic.train.batches import Batch
 from naic.train.config import settings_toml
 from naic.train.logs import read_metrics
 from naic.train.loop import train
-from naic.train.stages import STAGES, Logs, StageSpec, Tools
+from naic.train.stages import STAGES
+from naic.train.tools import Logs, StageSpec, Tools
 from tests.models.conftest import one_thread
 from tests.train.runs import CAPTIONER_OF, COMMAND, enter, make_home, refused, run_settings
 

@@ -14,7 +14,7 @@ from naic.learn.cider.rewards import Rewards
 from naic.models.transformer import TransformerCaptioner
 from naic.text import PAD, PERIOD
 from naic.text.vocabulary import NEVER
-from naic.train import stages
+from naic.train import cmal_stage
 from naic.train.batches import Batch
 from naic.train.settings import STAGE_NAMES
 from naic.train.stages import STAGES
@@ -209,7 +209,7 @@ def test_parts_of_a_batch_add_up_to_the_whole(
     tables = {"scst": {"samples": 2, "baseline": baseline}} if stage == "scst" else {}
     tools = make_tools(stage, model, rewards if tables or stage == "cmal" else None, **tables)
     # Chance must not differ between the two ways.
-    monkeypatch.setattr(stages, "choose", lambda log_probs: log_probs.topk(2).indices[..., 1])
+    monkeypatch.setattr(cmal_stage, "choose", lambda log_probs: log_probs.topk(2).indices[..., 1])
     said = torch.tensor([[[A, B, PERIOD, PAD, PAD, PAD], [7, A, 8, A, B, C]]])
     drawn = torch.cat([said, said.flip(1), said.masked_fill(said == A, 9), said])
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from naic.train import stages
+from naic.train import cmal_stage
 from naic.train.launch import launch
 from naic.train.loop import train
 from tests.train.runs import EPOCH, make_settings
@@ -28,7 +28,7 @@ def learn(store: Path, student: Path, out: Path) -> None:
         run={"epochs": STEPS / EPOCH, "validate_every": 100.0, "save_every": 100.0},
     )
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(stages, "choose", lambda log_probs: log_probs.topk(2).indices[..., 1])
+        patch.setattr(cmal_stage, "choose", lambda log_probs: log_probs.topk(2).indices[..., 1])
         train(settings)
 
 

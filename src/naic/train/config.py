@@ -13,7 +13,8 @@ from naic.models.captioners import CAPTIONERS, captioner_spec
 from naic.models.config import current_keys
 from naic.text import MAX_IDS
 from naic.train.settings import LIMITS, Settings
-from naic.train.stages import STAGES, StageSpec, stage_of
+from naic.train.stages import STAGES, stage_of
+from naic.train.tools import StageSpec
 
 
 def read_settings(path: Path, overrides: Sequence[tuple[str, str]] = ()) -> Settings:

@@ -18,7 +18,8 @@ from naic.learn.losses import cross_entropy
 from naic.train.batches import Batch, Draw, Feed
 from naic.train.groups import parameter_groups, rates
 from naic.train.settings import EngineSettings, OptimiserSettings
-from naic.train.stages import Logs, Tools, stage_of
+from naic.train.stages import stage_of
+from naic.train.tools import Logs, Tools
 
 
 class TrainingEngine:

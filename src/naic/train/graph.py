@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from naic.train.batches import Draw
-from naic.train.stages import Logs
+from naic.train.tools import Logs
 
 if TYPE_CHECKING:
     from naic.train.engine import TrainingEngine

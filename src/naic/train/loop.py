@@ -27,7 +27,7 @@ from naic.train.setup import (
     set_up,
     take_folder,
 )
-from naic.train.stages import Logs
+from naic.train.tools import Logs
 from naic.train.validate import Guard
 
 EXAMPLES = 3
