@@ -1,5 +1,7 @@
 """How much CMAL's gradient varies with what is sampled, under each of the five baselines.
 
+The form that learns from all counterfactuals (`cmal.gradient = "all"`) is a sixth row, "cf-all".
+
 python benchmarks/gradient_variance.py runs/tiny/naic-kd --out docs/results/gradient-variance.json
 
 The best weights of a student's run are taken as they are and not trained. On each of a few fixed
@@ -33,6 +35,7 @@ from naic.train.stages import STAGES, make_tools
 from naic.train.tools import Tools
 
 BASELINES: tuple[Baseline, ...] = get_args(Baseline)
+ALL = "cf-all"  # the counterfactual baseline with cmal.gradient = "all": the same rewards
 SETTLING = 40  # steps that the moving average sees first: then it has forgotten where it began
 
 
@@ -80,14 +83,16 @@ def read_run(options: argparse.Namespace) -> Inputs:
 
 
 def make_all_tools(inputs: Inputs, model: nn.Module) -> dict[str, Tools]:
-    """Tools for each baseline; the rewards are one for all."""
+    """Tools for each baseline and for all actions; the rewards are one for all."""
     settings, vocabulary = inputs.settings, inputs.vocabulary
     references = References.beside(inputs.store, vocabulary, settings.data.train)
     rewards = make_rewards(references, next(model.parameters()).device)
     found: dict[str, Tools] = {}
-    for baseline in BASELINES:
-        own = replace(settings, cmal=replace(settings.cmal, baseline=baseline))
-        found[baseline] = make_tools(own, inputs.spec, model, vocabulary, rewards)
+    rows = {str(name): replace(settings.cmal, baseline=name) for name in BASELINES}
+    rows[ALL] = replace(settings.cmal, baseline="cf", gradient="all")
+    for name, cmal in rows.items():
+        own = replace(settings, cmal=cmal)
+        found[name] = make_tools(own, inputs.spec, model, vocabulary, rewards)
     return found
 
 
@@ -182,7 +187,7 @@ def main() -> None:
     found = measure(model, feed, tools, options)
     feed.close()
     for name, row in found["baselines"].items():
-        print(f"{name:5} variance {row['variance']:.4g}, {row['relative']:.4g} of the signal")
+        print(f"{name:6} variance {row['variance']:.4g}, {row['relative']:.4g} of the signal")
     names = ("batches", "batch", "samplings", "samples", "topk", "seed", "dropout")
     report = {
         "command": f"python {shlex.join(sys.argv)}",

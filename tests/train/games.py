@@ -1,6 +1,7 @@
 """Small games: every joint action listed with its chance, and the exact gradient they add up to."""
 
 import itertools
+import math
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
@@ -26,7 +27,7 @@ from tests.train.stage_cases import (
 
 LENGTH = 3
 SAYABLE = (PERIOD, A, B)
-TEAMS = list(itertools.product(SAYABLE, repeat=LENGTH))
+FIVE = (PERIOD, A, B, B + 1, B + 2)
 BATCH = make_batch(1, words=torch.full((1, 1, LENGTH), PAD), length=LENGTH)
 Team = tuple[int, ...]
 
@@ -34,16 +35,16 @@ Team = tuple[int, ...]
 class Game:
     """Agents, what their sentences are worth, and what the expected reward's gradient is."""
 
-    def __init__(self, model: nn.Module, seed: int) -> None:
+    def __init__(self, model: nn.Module, seed: int, sayable: Team = SAYABLE) -> None:
         self.model = model
         generator = torch.Generator().manual_seed(seed)
-        said = list(all_sentences(LENGTH))
+        said = list(all_sentences(LENGTH, sayable[1:]))
         worth = torch.rand(len(said), generator=generator, dtype=torch.float64) * 4
         self.worth: dict[Team, float] = dict(zip(said, worth.tolist(), strict=True))
         policy = log_policy(model(BATCH.features, None)[0, 0])  # (N, V)
         chances = {
             team: torch.stack([policy[i, word] for i, word in enumerate(team)]).sum().exp()
-            for team in TEAMS
+            for team in itertools.product(sayable, repeat=LENGTH)
         }
         expected = torch.stack([p * self.reward(team) for team, p in chances.items()]).sum()
         self.exact = gradients(-expected, model)
@@ -55,15 +56,18 @@ class Game:
     def expected_gradient(self, tools: Tools) -> list[Tensor]:
         """The mean of the stage's gradient over all that can be sampled, as often as it is."""
         total = [torch.zeros_like(part) for part in self.exact]
-        for teams in itertools.product(TEAMS, repeat=tools.settings.cmal.samples):
-            chance = 1.0
-            for team in teams:
-                chance *= self.chances[team]
+        for chance, own in self.estimates(tools):
+            for part, value in zip(total, own, strict=True):
+                part.add_(value, alpha=chance)
+        return total
+
+    def estimates(self, tools: Tools) -> Iterator[tuple[float, list[Tensor]]]:
+        """The stage's gradient for all that can be sampled, each with its chance."""
+        for teams in itertools.product(self.chances, repeat=tools.settings.cmal.samples):
+            chance = math.prod(self.chances[team] for team in teams)
             with sampling(*teams):
                 loss, _ = STAGES["cmal"].step(self.model, BATCH, tools)
-            for part, own in zip(total, gradients(loss, self.model), strict=True):
-                part.add_(own, alpha=chance)
-        return total
+            yield chance, gradients(loss, self.model)
 
 
 @contextmanager
@@ -77,9 +81,9 @@ def sampling(*teams: Iterable[int]) -> Iterator[None]:
     assert next(coming, None) is None, "a sample was not asked for"
 
 
-def table_game(seed: int) -> Game:
+def table_game(seed: int, sayable: Team = SAYABLE) -> Game:
     """Agents whose logits are all there is to learn."""
-    return Game(Policy(LENGTH, B + 1, seed), seed)
+    return Game(Policy(LENGTH, max(sayable) + 1, seed), seed, sayable)
 
 
 def captioner_game(seed: int) -> Game:

@@ -123,12 +123,12 @@ def by_hand(logits: Tensor, words: Tensor) -> float:
     return total
 
 
-def all_sentences(length: int) -> Iterator[tuple[int, ...]]:
-    """All that can be said with A, B and the period."""
+def all_sentences(length: int, words: tuple[int, ...] = (A, B)) -> Iterator[tuple[int, ...]]:
+    """All that can be said with these words and the period."""
     for count in range(length):
-        for start in itertools.product((A, B), repeat=count):
+        for start in itertools.product(words, repeat=count):
             yield (*start, PERIOD)
-    yield from itertools.product((A, B), repeat=length)
+    yield from itertools.product(words, repeat=length)
 
 
 def real_rewards(folder: Path) -> Rewards:

@@ -34,9 +34,10 @@ def test_it_compares_all_baselines_on_the_same_sentences(
     main()
     found = json.loads(out.read_text())
     assert found["run"] == "runs/student"
-    assert tuple(found["baselines"]) == BASELINES == ("none", "ma", "sc", "loo", "cf")
+    assert BASELINES == ("none", "ma", "sc", "loo", "cf")
+    assert tuple(found["baselines"]) == (*BASELINES, "cf-all")
     rows = found["baselines"].values()
     assert all(row["rewards"] == found["baselines"]["cf"]["rewards"] for row in rows)
     assert all(len(row["variances"]) == 2 and min(row["variances"]) > 0 for row in rows)
-    assert len({row["variance"] for row in rows}) == 5
+    assert len({row["variance"] for row in rows}) == 6
     assert found["moving_average"] > 0

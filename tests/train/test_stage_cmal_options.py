@@ -41,6 +41,7 @@ BASELINES: list[dict[str, Any]] = [
     {"baseline": "loo", "samples": 3},
     {"baseline": "cf"},
     {"baseline": "cf", "samples": 2, "entropy": 0.1, "xe": 0.3, "topk": 4},
+    {"baseline": "cf", "gradient": "all", "topk": 4},
 ]
 
 
@@ -57,7 +58,7 @@ def rewards(tmp_path_factory: pytest.TempPathFactory) -> Rewards:
 
 
 def test_the_default_is_the_papers() -> None:
-    assert CMALSettings() == CMALSettings(2, "cf", 1, 0.0, 0.0, 0.0)
+    assert CMALSettings() == CMALSettings(2, "cf", 1, 0.0, 0.0, 0.0, "sampled")
 
 
 def test_what_is_logged_of_two_samples() -> None:
@@ -175,12 +176,14 @@ def test_samples_are_drawn_anew_for_each() -> None:
     assert len({tuple(row) for row in seen[0].tolist()}) == 8
 
 
-def test_entropy_is_a_bonus_for_the_agents_that_speak(rewards: Rewards) -> None:
+@pytest.mark.parametrize("gradient", ["sampled", "all"])
+def test_entropy_is_a_bonus_for_the_agents_that_speak(gradient: str, rewards: Rewards) -> None:
     """Silent agents would take it all: what they say costs no reward."""
     model, batch = Policy(LENGTH, 16), make_batch(1)
     losses = []
     for weight in (0.0, 0.5):
-        tools = make_tools("cmal", model, rewards, cmal={"entropy": weight, "samples": 2})
+        cmal = {"entropy": weight, "samples": 2, "gradient": gradient}
+        tools = make_tools("cmal", model, rewards, cmal=cmal)
         with sampling((A, B, PERIOD, A, B, A), (B, B, B, B, PERIOD, A)):
             losses.append(STAGES["cmal"].step(model, batch, tools))
     policy = log_policy(model.logits[0, 0])
@@ -224,6 +227,12 @@ def test_leave_one_out_needs_others() -> None:
     assert error.hint == 'Take 2 or more, or baseline = "cf".'
     check(make_settings(Path("s"), Path("o"), "cmal", start="t", cmal=BASELINES[3]))
     check(make_settings(Path("s"), Path("o"), "student_xe", cmal={"baseline": "loo"}))
+
+
+def test_all_actions_are_those_of_the_counterfactuals() -> None:
+    error = settings_refused({"baseline": "sc", "gradient": "all"})
+    assert (error.what, error.hint) == ("cmal.gradient", 'Set cmal.baseline = "cf".')
+    assert '"sc" asks for no counterfactuals' in error.why
 
 
 @pytest.mark.parametrize(("name", "value"), [("samples", 0), ("entropy", -0.1), ("xe", -1.0)])

@@ -13,11 +13,13 @@ import torch
 from torch import Tensor
 
 from naic.decode.policy import log_policy
+from naic.learn.losses import all_action_loss
 from naic.text import PERIOD
 from naic.train import cmal_stage
 from naic.train.tools import Tools
 from tests.train.games import (
     BATCH,
+    FIVE,
     LENGTH,
     SAYABLE,
     Game,
@@ -35,6 +37,9 @@ SINGLE: list[dict[str, Any]] = [
     {"baseline": "cf", "topk": 1},
     {"baseline": "cf", "topk": 2},
     {"baseline": "cf", "topk": len(SAYABLE)},
+    {"baseline": "cf", "topk": 1, "gradient": "all"},
+    {"baseline": "cf", "topk": 2, "gradient": "all"},
+    {"baseline": "cf", "topk": len(SAYABLE), "gradient": "all"},
 ]
 DOUBLE: list[dict[str, Any]] = [
     {"baseline": "loo", "samples": 2},
@@ -59,6 +64,12 @@ def test_no_baseline_changes_the_expected_gradient(cmal: dict[str, Any], seed: i
     assert apart(found, game.exact) < EXACT
 
 
+def test_of_all_actions_with_several_samples() -> None:
+    game = table_game(0)
+    cmal = {"topk": 2, "samples": 2, "gradient": "all"}
+    assert apart(game.expected_gradient(tools_of(game, cmal)), game.exact) < EXACT
+
+
 @pytest.mark.parametrize("fixed", [-3.7, 0.0, 1.9, 40.0])
 def test_nor_does_a_moving_average_whatever_it_is(fixed: float) -> None:
     game = table_game(1)
@@ -78,6 +89,25 @@ def test_of_a_real_captioner_whose_agents_share_their_weights(cmal: dict[str, An
     assert apart(found, game.exact) < EXACT
 
 
+@pytest.mark.parametrize(
+    ("sayable", "topk", "most"), [(FIVE, 2, 0.9), (FIVE, 5, 0.3), (SAYABLE, 2, 0.9)]
+)
+def test_all_actions_vary_less_for_the_same_rewards(
+    sayable: tuple[int, ...], topk: int, most: float
+) -> None:
+    """Mean and variance are exact, over all joint actions; nothing is sampled."""
+    game = table_game(0, sayable)
+    (exact,) = game.exact
+    variances = []
+    for gradient in ("sampled", "all"):
+        tools = tools_of(game, {"topk": topk, "gradient": gradient})
+        found = [(chance, own) for chance, (own,) in game.estimates(tools)]
+        assert len(found) == len(sayable) ** LENGTH
+        assert apart([torch.stack([chance * own for chance, own in found]).sum(0)], [exact]) < EXACT
+        variances.append(sum(chance * float((own - exact).square().sum()) for chance, own in found))
+    assert 0 < variances[1] < most * variances[0]
+
+
 def without_the_period(reward: Tensor, baseline: Tensor, said: Tensor) -> Tensor:
     """Wrong: the agent that said the period decided on the length, and is left out."""
     last = said.long().cumsum(-1) == said.long().sum(-1, keepdim=True)
@@ -90,13 +120,21 @@ def of_its_own_word(reward: Tensor, outcomes: Tensor, log_probs: Tensor) -> Tens
     return (weights * (reward[..., None, None] - outcomes)).sum(-1)
 
 
+def without_the_sampled_term(
+    log_probs: Tensor, likely: Tensor, words: Tensor, worth: Tensor, advantage: Tensor
+) -> Tensor:
+    """Wrong: the words outside the k likeliest are never learnt from."""
+    return all_action_loss(log_probs, likely, words, worth, torch.zeros_like(advantage))
+
+
 @pytest.mark.parametrize(
     ("cmal", "what", "wrong"),
     [
         ({"baseline": "sc"}, "team_advantage", without_the_period),
         ({"baseline": "cf", "topk": 2}, "counterfactual_advantage", of_its_own_word),
+        ({"topk": 2, "gradient": "all"}, "all_action_loss", without_the_sampled_term),
     ],
-    ids=["sc", "cf-2"],
+    ids=["sc", "cf-2", "all-2"],
 )
 def test_what_is_biased_is_found_out(
     cmal: dict[str, Any],
@@ -133,6 +171,19 @@ def test_a_replaced_period_lets_the_kept_tail_be_heard(tail: int) -> None:
     mean = sum(float(chances[word]) * game.reward((A, word, tail)) for word in SAYABLE)
     assert found[1] == pytest.approx(reward - mean, abs=1e-12)
     assert found[2] == 0  # what it says is not heard now
+
+
+@pytest.mark.parametrize("team", [(A, PERIOD, B), (PERIOD, B, A)])
+def test_all_actions_of_who_is_not_heard_are_worth_exactly_nothing(team: tuple[int, ...]) -> None:
+    game = table_game(2)
+    tools = tools_of(game, {"topk": 2, "gradient": "all"})
+    with sampling(team):
+        loss, logs = cmal_stage.cmal(game.model, BATCH, tools)
+    (gradient,) = gradients(loss, game.model)
+    silent = team.index(PERIOD) + 1
+    assert gradient[0, 0, :silent].abs().amax(-1).min() > 1e-3
+    assert not gradient[0, 0, silent:].any()
+    assert float(logs["advantage_03"]) == 0
 
 
 @pytest.mark.parametrize("baseline", ["none", "ma", "sc"])

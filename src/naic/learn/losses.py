@@ -78,6 +78,31 @@ def policy_loss(log_probs: Tensor, advantages: Tensor, spoken: Tensor) -> Tensor
     return -(log_probs.where(spoken, 0.0) * worth.where(spoken, 0.0)).sum()
 
 
+def all_action_loss(
+    log_probs: Tensor, likely: Tensor, words: Tensor, worth: Tensor, advantage: Tensor
+) -> Tensor:
+    """-Σ_a [Σ_w π_a(w)·D_a(w) + 1[u_a is none of them]·A_a·log π_a(u_a)], w an agent's k likeliest.
+
+    Eq. 4 is Σ_w ∇π_a(w)·R(u with w at a) in the mean over the others. For the k words whose
+    outcomes the counterfactual baseline asks for anyway, that sum is taken as it is: a word need
+    not be sampled to be learnt from. The words outside keep the term of `policy_loss`. Unbiased, as
+    the baseline in D and A depends on the others only, and Σ ∇π over all V words is zero. With
+    k = 1 the one outcome is the baseline, D is zero, and this is `policy_loss`.
+
+    Args:
+        log_probs: (B, N, V) the policy, with gradients; no other argument has any.
+        likely: (B, N, k) the ids of these words.
+        words: (B, S, N) what was said.
+        worth: (B, S, N, k) D of `all_action_advantage`.
+        advantage: (B, S, N) A of `counterfactual_advantage`.
+    """
+    chances = log_probs.gather(-1, likely).exp()[:, None]  # (B, 1, N, k)
+    summed = -(chances * worth.detach().to(log_probs.dtype)).sum()
+    chosen = log_probs.gather(-1, words.transpose(1, 2)).transpose(1, 2)  # (B, S, N)
+    outside = (words[..., None] != likely[:, None]).all(-1)  # (B, S, N)
+    return summed + policy_loss(chosen, advantage, outside)
+
+
 def entropy(log_probs: Tensor) -> Tensor:
     """(...) the entropy of each distribution (..., V), in nats; words with -inf add nothing.
 
@@ -101,9 +126,38 @@ def speakers_entropy(log_probs: Tensor, said: Tensor) -> Tensor:
         log_probs: (B, N, V) the policy.
         said: (B, S, N) bool, the words of the sentences up to the period and with it.
     """
-    shares = said.to(log_probs.dtype)
+    return _over_speakers(entropy(log_probs), said)
+
+
+def divergence(log_probs: Tensor, others: Tensor) -> Tensor:
+    """(...) KL(π ‖ π_others) of distributions (..., V), in nats; words with -inf add nothing.
+
+    Summed over all words in closed form, so that it has no noise of its own.
+    """
+    lowest = torch.finfo(log_probs.dtype).min  # as in `entropy`
+    apart = log_probs.clamp(min=lowest) - others.clamp(min=lowest)
+    return (log_probs.exp() * apart).sum(-1)
+
+
+def speakers_divergence(log_probs: Tensor, others: Tensor, said: Tensor) -> Tensor:
+    """0-dim: the mean KL(π ‖ π_others) of the agents that speak in a sampled sentence, summed.
+
+    For the speakers only, as `speakers_entropy` is: what is said after the period is heard by no
+    one, and there is nothing to hold on to.
+
+    Args:
+        log_probs: (B, N, V) the policy.
+        others: (B, N, V) the one that it is not to leave.
+        said: (B, S, N) bool, the words of the sentences up to the period and with it.
+    """
+    return _over_speakers(divergence(log_probs, others), said)
+
+
+def _over_speakers(values: Tensor, said: Tensor) -> Tensor:
+    """0-dim: the mean of (B, N) over the agents that speak, summed over the sentences (B, S, N)."""
+    shares = said.to(values.dtype)
     shares = shares / shares.sum(-1, keepdim=True)  # the first agent always speaks
-    return (shares.sum(1) * entropy(log_probs)).sum()
+    return (shares.sum(1) * values).sum()
 
 
 DECAY = 0.9  # of the moving average
@@ -139,6 +193,19 @@ def counterfactual_advantage(reward: Tensor, outcomes: Tensor, log_probs: Tensor
     """
     weights = log_probs.double().softmax(-1)[:, None]  # (B, 1, N, k)
     return (weights * (reward[..., None, None] - outcomes)).sum(-1)
+
+
+def all_action_advantage(reward: Tensor, outcomes: Tensor, advantage: Tensor) -> Tensor:
+    """(B, S, N, k) D: each outcome against the same baseline, R(u with w at a) − b_a.
+
+    As R(u with w at a) − R(u) + A: exactly zero where nothing changes, like A itself.
+
+    Args:
+        reward: (B, S) of the sentences.
+        outcomes: (B, S, N, k) the rewards with one agent's word replaced by its alternatives.
+        advantage: (B, S, N) A of `counterfactual_advantage`, which is R(u) − b_a.
+    """
+    return outcomes - reward[..., None, None] + advantage[..., None]
 
 
 def leave_one_out(reward: Tensor) -> Tensor:

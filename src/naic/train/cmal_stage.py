@@ -1,6 +1,6 @@
 """The stage cmal: agents that learn as a team from the reward of their sentence."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import assert_never
 
 import torch
@@ -10,6 +10,8 @@ from naic.decode.policy import choose, log_policy, spoken
 from naic.errors import ConfigError
 from naic.learn.losses import (
     MovingAverage,
+    all_action_advantage,
+    all_action_loss,
     bad_ending_table,
     bad_endings,
     counterfactual_advantage,
@@ -29,29 +31,28 @@ def cmal(model: nn.Module, batch: Batch, tools: Tools) -> tuple[Tensor, Logs]:
     """Counterfactuals-critical multi-agent learning (the paper's eq. 4 to 10).
 
     All agents speak at once, by chance and with dropout: one forward pass. What a word was worth
-    is the reward of its sentence against a baseline, which for "cf" is the agent's own.
+    is the reward of its sentence against a baseline, which for "cf" is the agent's own. With the
+    gradient "all" the words that could have been said instead are learnt from as well.
     """
     settings = tools.settings.cmal
     logits = model(batch.features, batch.mask)  # (B, 1, N, V)
     log_probs = log_policy(logits[:, 0])  # (B, N, V)
     policy = log_probs.detach()
     words = torch.stack([choose(policy) for _ in range(settings.samples)], 1)  # (B, S, N)
-    reward, baseline, advantage = _judge(policy, words, batch, tools)
-    chosen = log_probs.gather(-1, words.transpose(1, 2)).transpose(1, 2)  # (B, S, N)
+    judged = _judge(policy, words, batch, tools)
     share = batch.images * settings.samples
-    # What nothing depends on has no advantage; no word needs to be left out.
-    loss = policy_loss(chosen, advantage, torch.ones_like(words, dtype=torch.bool)) / share
+    loss = _policy_gradient(log_probs, words, judged) / share
     unsure = speakers_entropy(log_probs if settings.entropy else policy, spoken(words)) / share
     if settings.entropy:
         loss = loss - settings.entropy * unsure
     if settings.xe:
         xe = tools.cross_entropy(logits, batch.words) / batch.normaliser
         loss = loss + settings.xe * xe
-    sizes = advantage.abs().sum((0, 1)).float() / share  # (N,)
+    sizes = judged.advantage.abs().sum((0, 1)).float() / share  # (N,)
     return loss, {
         "loss": loss.detach(),
-        "reward": reward.sum().float() / share,
-        "baseline": baseline.expand_as(reward).sum().float() / share,
+        "reward": judged.reward.sum().float() / share,
+        "baseline": judged.baseline.expand_as(judged.reward).sum().float() / share,
         "entropy": unsure.detach(),
         **habits(words, share, tools),
         "advantage": sizes.mean(),
@@ -59,21 +60,42 @@ def cmal(model: nn.Module, batch: Batch, tools: Tools) -> tuple[Tensor, Logs]:
     }
 
 
-def _judge(
-    policy: Tensor, words: Tensor, batch: Batch, tools: Tools
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Rewards (B, S), baselines broadcast to that, and the advantages (B, S, N) of all agents."""
+@dataclass(frozen=True)
+class Judged:
+    """What sampled sentences were worth.
+
+    Attributes:
+        reward: (B, S) of the sentences.
+        baseline: broadcast to that: what they were compared with.
+        advantage: (B, S, N) of the word of each agent.
+        likely: (B, N, k) for the gradient "all": the words that are all learnt from; else None.
+        worth: (B, S, N, k) of these words, said or not; else None.
+    """
+
+    reward: Tensor
+    baseline: Tensor
+    advantage: Tensor
+    likely: Tensor | None = None
+    worth: Tensor | None = None
+
+
+def _policy_gradient(log_probs: Tensor, words: Tensor, judged: Judged) -> Tensor:
+    """0-dim: what has the gradient of the expected reward, summed over images and samples."""
+    if judged.likely is not None and judged.worth is not None:
+        return all_action_loss(log_probs, judged.likely, words, judged.worth, judged.advantage)
+    chosen = log_probs.gather(-1, words.transpose(1, 2)).transpose(1, 2)  # (B, S, N)
+    # What nothing depends on has no advantage; no word needs to be left out.
+    return policy_loss(chosen, judged.advantage, torch.ones_like(words, dtype=torch.bool))
+
+
+def _judge(policy: Tensor, words: Tensor, batch: Batch, tools: Tools) -> Judged:
+    """The rewards of sentences (B, S, N), against the baseline of the settings."""
     settings, rewards = tools.settings.cmal, tools.rewards
     assert rewards is not None
     sentences = words.flatten(0, 1)  # (B·S, N)
     rows = batch.rows.repeat_interleave(settings.samples)  # (B·S,)
     if settings.baseline == "cf":
-        likely = policy.topk(settings.topk)  # (B, N, k)
-        others = likely.indices[:, None].expand(-1, settings.samples, -1, -1)  # (B, S, N, k)
-        reward, outcomes = rewards.judge(sentences, others.flatten(0, 1), rows)
-        reward, outcomes = reward.view_as(words[..., 0]), outcomes.view_as(others)
-        advantage = counterfactual_advantage(reward, outcomes, likely.values)
-        return reward, reward - advantage.mean(2), advantage  # the mean baseline of all agents
+        return _counterfactuals(policy, words, rows, tools)
     reward = rewards.score(sentences, rows).view_as(words[..., 0])
     match settings.baseline:
         case "none":
@@ -87,7 +109,23 @@ def _judge(
             baseline = leave_one_out(reward)  # (B, S)
         case _:
             assert_never(settings.baseline)
-    return reward, baseline, team_advantage(reward, baseline, spoken(words))
+    return Judged(reward, baseline, team_advantage(reward, baseline, spoken(words)))
+
+
+def _counterfactuals(policy: Tensor, words: Tensor, rows: Tensor, tools: Tools) -> Judged:
+    """The rewards of sentences (B, S, N), and of those with the word of one agent replaced."""
+    settings, rewards = tools.settings.cmal, tools.rewards
+    assert rewards is not None
+    likely = policy.topk(settings.topk)  # (B, N, k)
+    others = likely.indices[:, None].expand(-1, settings.samples, -1, -1)  # (B, S, N, k)
+    reward, outcomes = rewards.judge(words.flatten(0, 1), others.flatten(0, 1), rows)
+    reward, outcomes = reward.view_as(words[..., 0]), outcomes.view_as(others)
+    advantage = counterfactual_advantage(reward, outcomes, likely.values)
+    baseline = reward - advantage.mean(2)  # the mean baseline of all agents
+    if settings.gradient == "sampled":
+        return Judged(reward, baseline, advantage)
+    worth = all_action_advantage(reward, outcomes, advantage)
+    return Judged(reward, baseline, advantage, likely.indices, worth)
 
 
 def habits(words: Tensor, share: Tensor, tools: Tools) -> Logs:
@@ -115,6 +153,9 @@ def check_cmal(settings: Settings, words: int) -> None:
     if settings.cmal.baseline == "loo" and settings.cmal.samples < 2:
         why = "the leave-one-out baseline needs the rewards of other samples"
         raise ConfigError("cmal.samples", why, 'Take 2 or more, or baseline = "cf".')
+    if settings.cmal.gradient == "all" and settings.cmal.baseline != "cf":
+        why = f'the baseline "{settings.cmal.baseline}" asks for no counterfactuals to learn from'
+        raise ConfigError("cmal.gradient", why, 'Set cmal.baseline = "cf".')
     if settings.cmal.topk > words:
         why = f"{settings.cmal.topk} is more than the {words} words that can be said"
         raise ConfigError("cmal.topk", why, "Lower it.")

@@ -200,6 +200,9 @@ class CMALSettings:
             from being sure too soon.
         xe: Weight of the cross-entropy with the human captions.
         bleu4: Weight of BLEU-4 in the reward beside CIDEr-D, whose weight is 1.
+        gradient: "sampled" learns from the words that were said, as the paper; "all" from each of
+            the topk alternatives too, weighted by the gradient of its probability ("cf" only):
+            the same rewards, less noise.
     """
 
     topk: int = 2
@@ -208,6 +211,7 @@ class CMALSettings:
     entropy: float = 0.0
     xe: float = 0.0
     bleu4: float = 0.0
+    gradient: Literal["sampled", "all"] = "sampled"
 
 
 @dataclass(frozen=True)
