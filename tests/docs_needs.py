@@ -16,6 +16,7 @@ import skimage
 
 from naic.cli.main import main
 from naic.cli.train import _parse as parse_train
+from naic.tasks.study.spec import read_study, runs_of
 from naic.train.config import read_settings
 from tests.runtime.small import make_model
 
@@ -140,17 +141,41 @@ def distil(words: list[str], options: Any) -> list[str]:
     return dry(words)
 
 
+def without_a_gpu(folder: Path) -> None:
+    """Configs for a GPU are told to do without one; all else in them stays."""
+    for path in folder.glob("*.toml"):
+        text = path.read_text().replace('precision = "bfloat16"', 'precision = "float32"')
+        path.write_text(re.sub(r"^(graph|compile) = true", r"\1 = false", text, flags=re.MULTILINE))
+
+
+def study(words: list[str], options: Any) -> list[str]:
+    """All that its variants begin with and learn from is made."""
+    without_a_gpu(options.study.parent)
+    asked = read_study(options)
+    own = asked.settings
+    assert own.features is not None
+    assert own.teacher is not None
+    store(own.features)
+    make_model(own.start, "parallel")
+    make_model(own.teacher, "causal")
+    runs = [runs_of(asked, variant, options).values() for variant in asked.variants]
+    for folder in {pseudo for some in runs for run in some for pseudo in run.data.pseudo}:
+        made = ["--features", str(own.features), "--splits", "train", "--out", str(folder)]
+        assert main(["distil", str(own.teacher), *made]) == 0
+    return dry(words)
+
+
 def reproduce(words: list[str], options: Any) -> list[str]:
-    """Presets for a GPU are told to do without one; all else in them stays."""
+    """With the stores that it names."""
+    if options.study is not None:
+        return study(words, options)
     for folder in (options.features, options.unlabelled):
         if folder is not None:
             store(folder)
     if options.preset == "tiny":
         return dry(words)
     preset = Path("configs") / options.preset
-    for path in preset.glob("*.toml"):
-        text = path.read_text().replace('precision = "bfloat16"', 'precision = "float32"')
-        path.write_text(re.sub(r"^(graph|compile) = true", r"\1 = false", text, flags=re.MULTILINE))
+    without_a_gpu(preset)
     return dry([str(preset) if word == options.preset else word for word in words])
 
 
@@ -247,5 +272,10 @@ ELSEWHERE = {
             "tests/tasks/reproduce/test_returned.py::"
             "test_what_came_back_is_scored_without_its_models",
         )
+    ),
+    "naic reproduce --study configs/coco/study.toml --out runs/coco-study "
+    "--only-tables --references dataset_coco.json": Elsewhere(
+        "it scores what another machine has made, and has no --dry-run",
+        "tests/tasks/study/test_study.py::test_captions_that_came_back_are_scored",
     ),
 }

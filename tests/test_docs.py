@@ -99,7 +99,7 @@ def test_it_can_be_given(page: Path, line: str, monkeypatch: pytest.MonkeyPatch)
     options = parse(words, monkeypatch)
     if hasattr(options, "check"):
         options.check()
-    if words[0] == "reproduce":
+    if words[0] == "reproduce" and options.study is None:
         assert read_preset(options.preset, quick=options.quick).settings.report
 
 

@@ -23,6 +23,8 @@ from naic.decode.decoding import Decoding
 from naic.tasks.evaluate.options import EvaluateOptions
 from naic.tasks.options import DistilOptions
 from naic.tasks.reproduce.preset import read_preset
+from naic.tasks.reproduce.run_file import ReproduceOptions
+from naic.tasks.study.spec import read_study, runs_of
 from naic.text import Vocabulary
 from naic.train.config import read_settings
 from tests.data.pseudos import make_pseudo, taught
@@ -199,5 +201,9 @@ def test_every_config_parses(path: Path) -> None:
         assert _from_file(path).reader in READER_NAMES
     elif path.stem == "preset":
         assert read_preset(str(path.parent)).settings.report
+    elif path.stem == "study":
+        options = ReproduceOptions(Path("out"), study=path)
+        study = read_study(options)
+        assert all("train" in runs_of(study, variant, options) for variant in study.variants)
     else:
         assert read_settings(path).out

@@ -67,7 +67,7 @@ def captions_of(number: int) -> tuple[str, ...]:
 
 
 def make_learnable_store(
-    folder: Path, images: int = IMAGES, *, twins: bool = False
+    folder: Path, images: int = IMAGES, *, validation: int = VALIDATION, twins: bool = False
 ) -> FeatureStore:
     """A store of `images` images of the split "train" and some of "val"; all have 2 regions.
 
@@ -75,7 +75,7 @@ def make_learnable_store(
     """
     records = [
         Record(str(i), NoImage(), captions_of(i), "train" if i < images else "val")
-        for i in range(images + VALIDATION)
+        for i in range(images + validation)
     ]
     if twins:
         records += [

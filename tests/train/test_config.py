@@ -23,7 +23,7 @@ CONFIGS = sorted(
     path
     for path in (Path(__file__).parents[2] / "configs").rglob("*.toml")
     if path.stem
-    not in ("prepare", "unlabelled", "pixels", "preset")  # read in tests/test_readme.py
+    not in ("prepare", "unlabelled", "pixels", "preset", "study")  # read in tests/test_readme.py
 )
 STAGE_OF = {
     "backbone": "teacher_xe",
@@ -31,6 +31,8 @@ STAGE_OF = {
     "teacher_scst": "scst",
     "student_base": "student_xe",
     "student_kd": "student_xe",
+    "study_cmal": "cmal",
+    "study_kd": "student_xe",
 }
 PLAIN = 'stage = "teacher_xe"\ncaptioner = "causal"\nout = "o"\ndata = { features = "f" }\n'
 

@@ -1,4 +1,4 @@
-"""`naic reproduce --preset NAME --out DIR`."""
+"""`naic reproduce --preset NAME --out DIR`, and `--study FILE`."""
 
 import shlex
 import sys
@@ -17,6 +17,10 @@ from naic.tasks.reproduce.report import Reproduced, table_name
 from naic.tasks.reproduce.run import dry_run, reproduce
 from naic.tasks.reproduce.run_file import ReproduceOptions
 from naic.tasks.reproduce.tables import TITLES, TableRow
+from naic.tasks.study import rows as study_rows
+from naic.tasks.study.run import dry_run as study_dry_run
+from naic.tasks.study.run import run_study
+from naic.tasks.study.tables import Studied
 
 HELP = """Run the paper's ladder, from features to tables, and put our numbers beside the paper's.
 
@@ -25,6 +29,7 @@ Features, the teacher (XE, then SCST), its captions, and the students: NAIC-base
 captions.md and captions.html (captions side by side), and run.json (commands, seconds, machine).
 A run that was cut off goes on with the same command; a finished one only prints its tables.
 `--only-tables --references DATASET` scores captions of a DIR that was made on another machine.
+`--study FILE` instead trains variants of one run, from one start, and compares them in one table.
 Exit code 3 means: with --only-tables, some rows are not finished yet."""
 OPTIONS = ReproduceOptions  # what the verb takes: shell completion finds it here
 
@@ -36,13 +41,27 @@ def run(arguments: Sequence[str]) -> int:
     """Parse, work, print."""
     options = parse(ReproduceOptions, "reproduce", HELP, arguments)
     if options.dry_run:
-        for line in dry_run(options):
+        for line in (dry_run if options.study is None else study_dry_run)(options):
             print(f"{line.state:<6} {line.name}")
         print("Nothing was written (--dry-run).")
         return 0
     callbacks = Callbacks(partial(print, file=sys.stderr), progress)
-    found = reproduce(options, callbacks, f"naic reproduce {shlex.join(arguments)}")
-    return _print(found, options)
+    command = f"naic reproduce {shlex.join(arguments)}"
+    if options.study is not None:
+        return _print_study(run_study(options, callbacks, command), options)
+    return _print(reproduce(options, callbacks, command), options)
+
+
+def _print_study(found: Studied, options: ReproduceOptions) -> int:
+    for split, own in found.content["splits"].items():
+        print(
+            f"{split}, {own['images']:,} images\n\n{study_rows.table(own['rows'], found.content)}"
+        )
+    print(f"{options.out}: study.json/.md/.csv, captions/")
+    if found.left_out and not options.only:  # who asked for some misses none
+        print(f"naic reproduce: not finished: {'; '.join(found.left_out)}", file=sys.stderr)
+        return SOME_SKIPPED
+    return 0
 
 
 def _print(found: Reproduced, options: ReproduceOptions) -> int:

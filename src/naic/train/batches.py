@@ -15,6 +15,7 @@ from naic.data.batches import Ints, Stream, Targets, columns, count_regions
 from naic.data.features import read_features
 from naic.errors import ConfigError
 from naic.text import PAD
+from naic.train.kept import Kept, identity
 
 if TYPE_CHECKING:
     from naic.data.joined import AnyStore
@@ -93,8 +94,12 @@ class Feed:
         device: torch.device | str = "cpu",
         keep: Literal["device", "host"] = "device",
         fill: bool = False,
+        kept: Kept | None = None,
     ) -> None:
-        """`fill` counts the places after the period as targets too, as `cross_entropy` does."""
+        """`fill` counts the places after the period as targets too, as `cross_entropy` does.
+
+        With `kept`, features that an earlier run brought to the device are not read again.
+        """
         check_shares(batch, world, accumulate)
         self._store = store
         self._targets = targets
@@ -114,7 +119,7 @@ class Feed:
         self._reader: ThreadPoolExecutor | None = None
         self._ahead: dict[int, Future[list[Draw]]] = {}
         if keep == "device":
-            self._table = self._bring_all()
+            self._table = (kept or Kept()).get("features", self._origin(), self._bring_all)
         else:
             self._reader = ThreadPoolExecutor(1, "naic-feed")
 
@@ -199,6 +204,11 @@ class Feed:
         features, mask = read_features(self._store, rows, self._regions)
         lengths = self._locked(torch.from_numpy(mask)) if self._ragged else None
         return self._locked(torch.from_numpy(features)), lengths
+
+    def _origin(self) -> tuple[object, ...]:
+        """What tells the table of these features on this device from another."""
+        stores = tuple(map(identity, self._store.stores))
+        return stores, self._targets.rows.tobytes(), self._device
 
     def _bring_all(self) -> tuple[Tensor, Tensor | None]:
         """(I, R, F) the features of all images to learn from, and their mask, on the device."""

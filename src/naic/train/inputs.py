@@ -18,6 +18,7 @@ from naic.text import Vocabulary
 from naic.text.vocabulary import NEVER
 from naic.train.card import DataSignature, sign_data
 from naic.train.config import check, model_config
+from naic.train.kept import Kept, human_targets
 from naic.train.settings import Settings
 from naic.train.stages import stage_of
 
@@ -90,7 +91,7 @@ class Inputs:
         return sign_data(self.store, self.settings.data.train, self.pseudo, self.images.stores[1:])
 
 
-def find_inputs(settings: Settings) -> Inputs:
+def find_inputs(settings: Settings, kept: Kept | None = None) -> Inputs:
     """Open the store, settle the vocabulary, build the model, take the start model's weights."""
     check(settings)  # they need not come from a file
     store = FeatureStore(settings.data.features)
@@ -123,7 +124,7 @@ def find_inputs(settings: Settings) -> Inputs:
     length: int = model.length  # type: ignore[assignment]
     seen = _seen(settings, store, begun) if wanted else None
     before = seen if begun is not None and _own_backbone(begun) else None
-    images, targets = _find_targets(settings, store, pseudo, vocabulary, length, before)
+    images, targets = _find_targets(settings, store, pseudo, vocabulary, length, before, kept)
     return Inputs(
         settings=settings,
         store=store,
@@ -155,13 +156,14 @@ def _find_targets(
     vocabulary: Vocabulary,
     length: int,
     seen: "SeenImages | None",
+    kept: Kept | None,
 ) -> "tuple[AnyStore, Targets]":
     """What is learnt, as rows of all images: human captions, or what a teacher says.
 
     `seen` has the images that a backbone inside the start model has learnt from.
     """
     if not pseudo:
-        return store, Targets.build(store, settings.data.train, vocabulary, length)
+        return store, human_targets(kept, store, settings.data.train, vocabulary, length)
     from naic.backbones.load import is_tuned
     from naic.data.joined import JoinedStore, check_unseen
     from naic.data.pseudo import look_up

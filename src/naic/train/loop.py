@@ -16,6 +16,7 @@ from naic.learn.schedules import learning_rate
 from naic.train import checkpoint
 from naic.train.checkpoint import Snapshot
 from naic.train.inputs import find_inputs
+from naic.train.kept import Kept
 from naic.train.logs import Display, RunLog
 from naic.train.report import Reporter, finished_report, scores_of
 from naic.train.settings import Settings
@@ -33,19 +34,22 @@ from naic.train.validate import Guard
 EXAMPLES = 3
 
 
-def train(settings: Settings, *, resume: bool = False, command: str = "") -> dict[str, Any]:
+def train(
+    settings: Settings, *, resume: bool = False, command: str = "", kept: Kept | None = None
+) -> dict[str, Any]:
     """Run a stage to its end, or on from its last checkpoint; gives what report.json holds.
 
     Of a run that is finished, the report is all there is to give. All processes call it; process 0
-    alone writes. `command` is what the model card says was run.
+    alone writes. `command` is what the model card says was run. Runs that follow each other hand on
+    what they read in `kept`.
 
     Raises:
         TrainingError: the run collapsed, or memory ran out; the best weights so far are kept.
     """
-    with take_folder(settings, resume=resume) as (accelerator, inputs):
+    with take_folder(settings, resume=resume, kept=kept) as (accelerator, inputs):
         report = finished_report(accelerator, inputs)
         if report is None:
-            with set_up(accelerator, inputs) as training:
+            with set_up(accelerator, inputs, kept) as training:
                 report = _run(Run(training, command))
         return report
 

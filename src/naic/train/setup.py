@@ -28,6 +28,7 @@ from naic.train.checkpoint import Snapshot
 from naic.train.config import current, settings_toml
 from naic.train.engine import TrainingEngine, check_engine, prepare_speed
 from naic.train.inputs import CONFIG, VOCABULARY, Inputs, find_inputs
+from naic.train.kept import Kept, identity
 from naic.train.settings import Settings
 from naic.train.stages import make_tools, stage_of
 
@@ -50,7 +51,9 @@ class TrainingState:
 
 
 @contextmanager
-def take_folder(settings: Settings, *, resume: bool) -> Iterator[tuple[Accelerator, Inputs]]:
+def take_folder(
+    settings: Settings, *, resume: bool, kept: Kept | None = None
+) -> Iterator[tuple[Accelerator, Inputs]]:
     """Take the run's folder, and find all it needs."""
     accelerator = _accelerator(settings)
     check_processes(settings, accelerator.device.type, accelerator.num_processes)
@@ -62,24 +65,26 @@ def take_folder(settings: Settings, *, resume: bool) -> Iterator[tuple[Accelerat
                 why = f"cannot be made a folder ({error.strerror})"
                 raise StoreError(str(settings.out), why, "Choose another --out.") from error
             stack.enter_context(locked(settings.out))
-        inputs = find_inputs(settings)
+        inputs = find_inputs(settings, kept)
         if accelerator.is_main_process:
             check_folder(inputs, resume=resume)
         yield accelerator, inputs
 
 
 @contextmanager
-def set_up(accelerator: Accelerator, inputs: Inputs) -> Iterator[TrainingState]:
-    """Make the engine, and restore the last checkpoint."""
-    settings = inputs.settings
-    with _matrix_precision(), closing(_feed(inputs, accelerator)) as feed:
+def set_up(
+    accelerator: Accelerator, inputs: Inputs, kept: Kept | None = None
+) -> Iterator[TrainingState]:
+    """Make the engine, and restore the last checkpoint; `kept` is what runs hand on."""
+    settings, kept = inputs.settings, kept or Kept()
+    with _matrix_precision(), closing(_feed(inputs, accelerator, kept)) as feed:
         inputs.model.to(accelerator.device)
         tools = make_tools(
             settings,
             inputs.spec,
             inputs.model,
             inputs.vocabulary,
-            _rewards(inputs, accelerator),
+            _rewards(inputs, accelerator, kept),
             prepare_speed(inputs.model, settings.engine),
         )
         engine = TrainingEngine(accelerator, tools, feed)
@@ -195,7 +200,7 @@ def _flat(table: dict[str, Any], prefix: str = "") -> dict[str, Any]:
     return flat
 
 
-def _feed(inputs: Inputs, accelerator: Accelerator) -> Feed:
+def _feed(inputs: Inputs, accelerator: Accelerator, kept: Kept) -> Feed:
     settings = inputs.settings
     return Feed(
         inputs.images,
@@ -210,16 +215,22 @@ def _feed(inputs: Inputs, accelerator: Accelerator) -> Feed:
         device=accelerator.device,
         keep=settings.data.keep,
         fill=stage_of(settings).fill(settings),
+        kept=kept,
     )
 
 
-def _rewards(inputs: Inputs, accelerator: Accelerator) -> Rewards | None:
+def _rewards(inputs: Inputs, accelerator: Accelerator, kept: Kept) -> Rewards | None:
     settings = inputs.settings
     reward = stage_of(settings).reward
     if reward is None:
         return None
     with accelerator.main_process_first():  # it leaves the tables beside the store for the others
-        references = References.beside(inputs.store, inputs.vocabulary, settings.data.train)
+        words, splits = inputs.vocabulary, settings.data.train
+        references = kept.get(
+            "references",
+            (identity(inputs.store), words.fingerprint, splits),
+            lambda: References.beside(inputs.store, words, splits),
+        )
     compiled = settings.engine.compile
     return make_rewards(references, accelerator.device, reward(settings), compiled=compiled)
 

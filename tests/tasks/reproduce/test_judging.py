@@ -34,7 +34,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def judge(split: str, *, drawn: bool = False, log: Path | None = None) -> Judge:
     record = StoredRecord("1", "", split, ("a dog",), None)
     people = HumanReferences("people.csv", None, split, [record], drawn)
-    options = ReproduceOptions("tiny", Path("out"), fast=True, log=log)
+    options = ReproduceOptions(Path("out"), "tiny", fast=True, log=log)
     return Judge(people, PresetSettings(spice=False), options, lambda _: None)
 
 

@@ -33,8 +33,10 @@ class ReproduceOptions:
     """What to run, on what, and where to put it; the command line fills it in.
 
     Attributes:
-        preset: tiny (drawn scenes, two cores), coco, paper, or a folder of TOML files.
         out: The folder for everything: features, runs, tables, figures.
+        preset: tiny (drawn scenes, two cores), coco, paper, or a folder of TOML files.
+        study: Instead of a preset: a file of variants of one training run, to be compared.
+        only: With --study: these variants alone, with commas.
         tables: Tables beside the ladder, with commas: baselines,topk,unlabelled,fill.
         seeds: How many times each student is trained; teacher and features are shared.
         jobs: How many stages to make at the same time, each in a process of its own.
@@ -52,8 +54,10 @@ class ReproduceOptions:
         log: Where evaluations on a split called test are noted, as `naic evaluate` does.
     """
 
-    preset: Annotated[str, arg(metavar="NAME")]
     out: Annotated[Path, arg(metavar="DIR")]
+    preset: Annotated[str, arg(metavar="NAME")] = ""
+    study: Annotated[Path | None, arg(metavar="FILE")] = None
+    only: Annotated[str, arg(metavar="NAME,...")] = ""
     tables: Annotated[str, arg(metavar="NAME,...")] = ""
     seeds: int = 1
     jobs: int = 1
@@ -70,6 +74,13 @@ class ReproduceOptions:
 
     def check(self) -> None:
         """Refuse what cannot be."""
+        if bool(self.preset) == (self.study is not None):
+            why = "it is one or the other that is run"
+            raise ConfigError("--preset, --study", why, "Give one of them.")
+        if self.only and self.study is None:
+            raise ConfigError("--only", "it names variants", "Give it with --study.")
+        if self.study is not None:
+            self._check_study()
         if not 1 <= self.seeds <= 100:
             raise ConfigError("--seeds", f"{self.seeds} is not from 1 to 100", "Try 1 or 3.")
         if not 1 <= self.jobs <= 1000:
@@ -81,6 +92,18 @@ class ReproduceOptions:
             if name not in TABLES:
                 others = ", ".join(other for other in TABLES if other != "ladder")
                 raise ConfigError("--tables", f"there is no table {name!r}", f"Some of: {others}.")
+
+    def _check_study(self) -> None:
+        for name, given in (
+            ("--tables", self.tables),
+            ("--seeds", self.seeds != 1),
+            ("--jobs", self.jobs != 1),
+            ("--quick", self.quick),
+            ("--unlabelled", self.unlabelled),
+        ):
+            if given:
+                why = "a study has none: its file says what is run"
+                raise ConfigError(name, why, "Leave it out.")
 
     @property
     def chosen(self) -> list[str]:

@@ -81,7 +81,8 @@ class Scorer:
         found = read_kept(kept)
         if found is None or found["key"] != key or not captions.is_file():
             captions.parent.mkdir(exist_ok=True)
-            facts = self._caption(self._runner.folder(stage, number) / "best", beam, captions)
+            folder = self._runner.folder(stage, number) / "best"
+            facts = caption_rows(self.store, self.rows, folder, beam, self._device, captions)
         elif can_add(found):
             facts = found["values"]["facts"]
         else:
@@ -92,19 +93,22 @@ class Scorer:
         """Where the captions of a row are, or will be, and where their scores."""
         return places(self._out, self._runner.name(stage, number), self.references.split, beam)
 
-    def _caption(self, folder: Path, beam: int, target: Path) -> float | None:
-        """Write a results file; gives the share of captions that are true, where that is known."""
-        from naic.decode.decoding import Decoding
-        from naic.device import choose_device
-        from naic.models.folder import load_model
-        from naic.train.validate import Validator
 
-        device = choose_device(self._device)
-        loaded = load_model(folder, device=device)
-        validator = Validator(self.store, self.rows, loaded.vocabulary, batch=BATCH, device=device)
-        found = validator.validate(loaded.model, loaded.spec, Decoding(beam))
-        write_atomically(target, found.results())
-        return found.facts
+def caption_rows(
+    store: FeatureStore, rows: Sequence[int], folder: Path, beam: int, device: str, target: Path
+) -> float | None:
+    """Write a results file; gives the share of captions that are true, where that is known."""
+    from naic.decode.decoding import Decoding
+    from naic.device import choose_device
+    from naic.models.folder import load_model
+    from naic.train.validate import Validator
+
+    chosen = choose_device(device)
+    loaded = load_model(folder, device=chosen)
+    validator = Validator(store, rows, loaded.vocabulary, batch=BATCH, device=chosen)
+    found = validator.validate(loaded.model, loaded.spec, Decoding(beam))
+    write_atomically(target, found.results())
+    return found.facts
 
 
 class ReturnedScorer:

@@ -1,0 +1,110 @@
+"""A study from one call: its variants one after the other, then one table of them all."""
+
+from typing import Any
+
+from naic.data.features import FeatureStore
+from naic.errors import ConfigError
+from naic.progress import Callbacks
+from naic.resume import claim, keep_request
+from naic.tasks.evaluate.options import check_log, names_test
+from naic.tasks.reproduce.run import StageState
+from naic.tasks.reproduce.run_file import RUN, ReproduceOptions
+from naic.tasks.reproduce.scoring import report_rows
+from naic.tasks.study.runner import WEIGHTS, VariantRunner
+from naic.tasks.study.spec import Study, Variant, read_study
+from naic.tasks.study.tables import FORMAT, Studied, StudyTables
+from naic.text import Vocabulary
+
+
+def run_study(options: ReproduceOptions, callbacks: Callbacks, command: str = "") -> Studied:
+    """Make what is not done yet, and the table of all that is.
+
+    Raises:
+        ConfigError: a setting that cannot be, in any variant; data or models that are missing.
+        TrainingError: a variant collapsed; the same call goes on when its cause is mended.
+    """
+    options.check()
+    study = read_study(options)
+    if options.references is not None:
+        return StudyTables(study, options, callbacks).make(command)
+    runner = _checked(study, options, command)
+    tables = StudyTables(study, options, callbacks, runner)
+    if not options.only_tables:
+        with claim(options.out, shared=True):
+            keep_request(options.out / RUN, _request(study, options), "study")
+            _make_variants(study.chosen(options.only), runner, tables, callbacks)
+    return tables.make(command)
+
+
+def _make_variants(
+    variants: list[Variant], runner: VariantRunner, tables: StudyTables, callbacks: Callbacks
+) -> None:
+    """One after the other; each is captioned and scored at once, should the next one be killed."""
+    from naic.train.kept import Kept
+
+    with Kept() as kept:
+        for place, variant in enumerate(variants, 1):
+            callbacks.say(f"[{place}/{len(variants)}] {variant.name}")
+            runner.make(variant, kept)
+            tables.score(variant)
+
+
+def dry_run(options: ReproduceOptions) -> list[StageState]:
+    """Which variants are done, begun, or to be made; nothing is written."""
+    options.check()
+    study = read_study(options)
+    runner = _checked(study, options, "")
+    return [StageState(own.name, runner.state(own)) for own in study.chosen(options.only)]
+
+
+def _checked(study: Study, options: ReproduceOptions, command: str) -> VariantRunner:
+    """The runner, once nothing is known that would stop it: before anything is written."""
+    from naic.device import choose_device
+    from naic.train.engine import check_engine
+
+    runner = VariantRunner(study, options, command)
+    features = study.settings.features
+    if features is None:
+        why = "it names no features"
+        raise ConfigError(str(study.path), why, "Add features = STORE, or give --features STORE.")
+    store = FeatureStore(features)
+    for split in study.settings.report:
+        report_rows(store, split)
+    if names_test(study.settings.report) and store.index.get("reader") != "shapes":
+        check_log(options.log)  # not after the hours of training
+    device = choose_device(options.device).type
+    for settings in (own for runs in runner.runs.values() for own in runs.values()):
+        check_engine(settings.engine, device, 1)
+        if learnt := {*settings.data.train} & {*study.settings.report}:
+            why = f"{settings.out.parent.name} learns from this split"
+            raise ConfigError(f"{study.path}: report: {min(learnt)!r}", why, "Name another one.")
+    runner.check_sources(own for own in study.chosen(options.only) if not options.only_tables)
+    _check_teacher(study)
+    return runner
+
+
+def _check_teacher(study: Study) -> None:
+    """It must be there, and who rescores must know the student's words, by the same numbers."""
+    teacher, start = study.settings.teacher, study.settings.start
+    if teacher is None:
+        return
+    where = f"{study.path}: teacher"
+    if not (teacher / WEIGHTS).is_file():
+        raise ConfigError(where, f"{teacher} is no model", "Mend the path.")
+    if any(variant.rescore for variant in study.variants):
+        both = (Vocabulary.load(folder / "vocab.json") for folder in (teacher, start))
+        if len({words.fingerprint for words in both}) > 1:
+            why = "its words are not those of the start model, and it cannot rescore"
+            raise ConfigError(where, why, "Name the teacher that the student learnt from.")
+
+
+def _request(study: Study, options: ReproduceOptions) -> dict[str, Any]:
+    """What may not change within a folder; variants may be added, and keep their own settings."""
+    own = study.settings
+    return {
+        "format": FORMAT,
+        "out": str(options.out),
+        "start": str(own.start),
+        "features": str(own.features),
+        "device": options.device,
+    }

@@ -1,0 +1,134 @@
+"""Captions of a study's models on one split, and what they are worth.
+
+They are kept as those of a reproduction are: in `captions/` and `scores/`, with the digests of what
+they came from. Captions that came back from another machine are scored without models.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from naic.data.features import FeatureStore, StoredRecord
+from naic.data.readers.captions import read_captions
+from naic.data.records import Problems
+from naic.tasks.evaluate.report import digest as digest_references
+from naic.tasks.reproduce.judging import (
+    HumanReferences,
+    Judge,
+    Scored,
+    as_scored,
+    can_add,
+    read_kept,
+)
+from naic.tasks.reproduce.preset import PresetSettings
+from naic.tasks.reproduce.run_file import ReproduceOptions, digest
+from naic.tasks.reproduce.scoring import caption_rows, judge_and_keep, places, report_rows
+from naic.tasks.study.rescoring import caption_rescored
+from naic.tasks.study.runner import INDEX, WEIGHTS
+
+
+@dataclass(frozen=True)
+class System:
+    """Who speaks in a row.
+
+    Attributes:
+        name: of the row.
+        folder: what its files are called by: a variant's folder, "start" or "teacher".
+        model: its model folder.
+        beam: its beam width.
+        rescored: so many of its sentences are rescored by `teacher`; 0: none.
+        spice: score SPICE too.
+    """
+
+    name: str
+    folder: str
+    model: Path
+    beam: int = 1
+    rescored: int = 0
+    teacher: Path | None = None
+    spice: bool = False
+
+
+class StudyScorer:
+    """Scores systems on one split; from features, or from captions alone (`--references`)."""
+
+    def __init__(
+        self,
+        options: ReproduceOptions,
+        features: Path | None,
+        split: str,
+        say: Callable[[str], None],
+    ) -> None:
+        self._options = options
+        self.store: FeatureStore | None = None
+        self.rows: list[int] = []
+        if options.references is None:
+            assert features is not None
+            self.store = FeatureStore(features)
+            self.rows = report_rows(self.store, split)
+            records = [self.store.records[row] for row in self.rows]
+            drawn = self.store.index.get("reader") == "shapes"
+            self.references = HumanReferences(str(features), "store", split, records, drawn)
+            self._data = digest(features / INDEX)
+        else:
+            self.references, self._data = _read_references(options.references, split)
+        self._judges = {
+            spice: Judge(self.references, PresetSettings(report=split, spice=spice), options, say)
+            for spice in (False, True)
+        }
+
+    def is_there(self, system: System) -> bool:
+        """Whether its captions are there."""
+        return self.places(system)[0].is_file()
+
+    def score(self, system: System) -> Scored:
+        """Its captions, made and scored unless that was done already."""
+        captions, kept = self.places(system)
+        key = self._key(system, captions)
+        found = read_kept(kept)
+        if found is None or found["key"] != key or not captions.is_file():
+            captions.parent.mkdir(exist_ok=True)
+            facts = None if found is None else found["values"]["facts"]
+            if self.store is not None:
+                facts = self._caption(system, captions)
+        elif can_add(found):
+            facts = found["values"]["facts"]
+        else:
+            return as_scored(captions, found)
+        return judge_and_keep(self._judges[system.spice], captions, kept, key, facts)
+
+    def places(self, system: System) -> tuple[Path, Path]:
+        """Where its captions are, or will be, and where their scores."""
+        name = f"{system.folder}-rescore{system.rescored}" if system.rescored else system.folder
+        return places(self._options.out, name, self.references.split, system.beam)
+
+    def _key(self, system: System, captions: Path) -> dict[str, Any]:
+        key: dict[str, Any] = {"split": self.references.split, "beam": system.beam}
+        key |= {"data": self._data, **self._judges[system.spice].manner}
+        if self.store is None:
+            return key | {"captions": digest(captions)}
+        if system.teacher is not None:
+            key |= {"rescored": system.rescored, "teacher": digest(system.teacher / WEIGHTS)}
+        return key | {"weights": digest(system.model / WEIGHTS)}
+
+    def _caption(self, system: System, target: Path) -> float | None:
+        assert self.store is not None
+        device = self._options.device
+        if system.teacher is None:
+            return caption_rows(self.store, self.rows, system.model, system.beam, device, target)
+        caption_rescored(
+            self.store, self.rows, (system.model, system.teacher), system.rescored, device, target
+        )
+        return None
+
+
+def _read_references(source: str, split: str) -> tuple[HumanReferences, str]:
+    read = read_captions(source, splits=[split], problems=Problems(skip=False))
+    records = [
+        StoredRecord(image.id, "", image.split, image.captions, None)
+        for image in read.images
+        if image.captions
+    ]
+    found = HumanReferences(source, read.reader, split, records, read.reader == "shapes")
+    return found, digest_references(read.images)

@@ -1,0 +1,229 @@
+"""A study's file: what its variants begin with, what each of them changes, and their settings.
+
+All settings of all variants are read before anything is run: a key that is misspelt in the last
+variant is not found after hours.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import tomli_w
+
+from naic.config import read_toml, structure
+from naic.errors import ConfigError
+from naic.tasks.options import WIDEST_BEAM
+from naic.tasks.reproduce.run_file import ReproduceOptions
+
+if TYPE_CHECKING:  # reading settings checks them, which needs torch: not before there is work
+    from naic.train.settings import Settings
+
+FIRST, TRAIN = "first", "train"  # the runs of a variant, and their folders in its own
+START, TEACHER = "start", "teacher"  # rows that are no variants
+TAKEN = (START, TEACHER, "captions", "scores")  # names that folders of variants cannot have
+_OURS = {"out": "its folder is the study's", "engine.device": "--device says it"}
+
+
+@dataclass(frozen=True)
+class First:
+    """A run that comes before a variant's own, which then begins with its best model.
+
+    Attributes:
+        base: a training config beside the study's file.
+        set: settings put over it, by their names ("xe.glance").
+    """
+
+    base: str
+    set: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A run that differs from the others in what `set` says.
+
+    Attributes:
+        name: what its row is called.
+        set: settings put over the base, by their names ("cmal.gradient").
+        base: a training config beside the study's file; None: the study's.
+        first: a run before it.
+        rescore: rows with so many of its sentences rescored by the teacher.
+        spice: score SPICE too: minutes for each row.
+    """
+
+    name: str
+    set: dict[str, Any] = field(default_factory=dict)
+    base: str | None = None
+    first: First | None = None
+    rescore: tuple[int, ...] = ()
+    spice: bool = False
+
+    @property
+    def slug(self) -> str:
+        """Its name as the name of a folder."""
+        return re.sub(r"[^a-z0-9]+", "-", self.name.lower()).strip("-")
+
+    @property
+    def changes(self) -> dict[str, Any]:
+        """All that it is told, for the tables."""
+        own: dict[str, Any] = {} if self.base is None else {"base": self.base}
+        if self.first is not None:
+            own |= {f"{FIRST}.base": self.first.base}
+            own |= {f"{FIRST}.{name}": value for name, value in flat(self.first.set)}
+        return own | dict(flat(self.set))
+
+
+@dataclass(frozen=True)
+class StudySettings:
+    """What a study's file says beside its variants.
+
+    Attributes:
+        start: the model folder that all variants begin with.
+        base: a training config beside the file, of all variants that name none.
+        features: the feature store; `--features` may name another.
+        teacher: the model folder that the rows are compared with too, and which rescores.
+        beam: the teacher's beam width.
+        compare_with: the variant that the others are compared with; empty: the first.
+        report: the splits that there are tables of.
+    """
+
+    start: Path
+    base: str
+    features: Path | None = None
+    teacher: Path | None = None
+    beam: int = 3
+    compare_with: str = ""
+    report: tuple[str, ...] = ("val",)
+
+
+@dataclass(frozen=True)
+class Study:
+    """A study that was read.
+
+    Attributes:
+        path: its file.
+        settings: what it says, with the options put over it.
+        variants: in the order of the table.
+    """
+
+    path: Path
+    settings: StudySettings
+    variants: tuple[Variant, ...]
+
+    def find(self, name: str) -> Variant:
+        """The variant of this name, or whose folder is called so."""
+        for variant in self.variants:
+            if name in (variant.name, variant.slug):
+                return variant
+        known = ", ".join(variant.slug for variant in self.variants)
+        raise ConfigError(f"--only {name}", f"{self.path} has no such variant", f"Some of: {known}")
+
+    def chosen(self, only: str) -> list[Variant]:
+        """Those that `--only` names, or all."""
+        names = [name.strip() for name in only.split(",") if name.strip()]
+        wanted = [self.find(name) for name in names]
+        return [own for own in self.variants if own in wanted] if names else list(self.variants)
+
+
+def read_study(options: ReproduceOptions) -> Study:
+    """Read and check the file; the settings of its variants are checked by `runs_of`."""
+    path = options.study
+    assert path is not None
+    values = read_toml(path)
+    listed = values.pop("variant", [])
+    if not isinstance(listed, list) or not listed:
+        raise ConfigError(f"{path}: variant", "there are none", "Add some: [[variant]].")
+    variants = tuple(
+        structure(own, Variant, f"{path}: variant {number}") for number, own in enumerate(listed, 1)
+    )
+    settings = structure(values, StudySettings, str(path))
+    if options.features is not None:
+        settings = replace(settings, features=options.features)
+    settings = replace(settings, compare_with=settings.compare_with or variants[0].name)
+    _check(path, settings, variants)
+    return Study(path, settings, variants)
+
+
+def _check(path: Path, settings: StudySettings, variants: Sequence[Variant]) -> None:
+    seen: dict[str, str] = {}
+    for variant in variants:
+        if not variant.slug or variant.slug in TAKEN:
+            why = "it cannot be the name of a folder here"
+            raise ConfigError(f"{path}: variant {variant.name!r}", why, "Choose another name.")
+        if variant.slug in seen:
+            why = f"its folder would be that of {seen[variant.slug]!r}"
+            raise ConfigError(f"{path}: variant {variant.name!r}", why, "Choose another name.")
+        seen[variant.slug] = variant.name
+        if variant.rescore and (settings.teacher is None or min(variant.rescore) < 2):
+            why = "it needs a teacher, and 2 sentences or more to choose from"
+            hint = "Add teacher = FOLDER to the file, or leave rescore out."
+            raise ConfigError(f"{path}: variant {variant.name!r}: rescore", why, hint)
+    if settings.compare_with not in seen.values():
+        why = f"there is no variant {settings.compare_with!r}"
+        raise ConfigError(f"{path}: compare_with", why, f"One of: {', '.join(seen.values())}.")
+    if not settings.report:
+        raise ConfigError(f"{path}: report", "it names no split", 'Name one: ["val"].')
+    if not 1 <= settings.beam <= WIDEST_BEAM:
+        why = f"{settings.beam} is not from 1 to {WIDEST_BEAM}"
+        raise ConfigError(f"{path}: beam", why, "Use 3.")
+
+
+def runs_of(study: Study, variant: Variant, options: ReproduceOptions) -> "dict[str, Settings]":
+    """The settings of a variant's runs by their names, in order, checked to the last key."""
+    folder = options.out / variant.slug
+    runs, start = {}, study.settings.start
+    if variant.first is not None:
+        before = variant.first
+        runs[FIRST] = _settings(study, variant, options, before.base, before.set, FIRST, start)
+        start = folder / FIRST / "best"
+    base = variant.base or study.settings.base
+    runs[TRAIN] = _settings(study, variant, options, base, variant.set, TRAIN, start)
+    return runs
+
+
+def _settings(
+    study: Study,
+    variant: Variant,
+    options: ReproduceOptions,
+    base: str,
+    changes: Mapping[str, Any],
+    run: str,
+    start: Path,
+) -> "Settings":
+    from naic.train.config import read_settings
+
+    where = f"{study.path}: variant {variant.name!r}"
+    changed = dict(flat(changes))
+    for name, why in _OURS.items():
+        if name in changed:
+            raise ConfigError(f"{where}: {name}", why, "Leave it out.")
+    given: dict[str, Any] = {
+        "out": str(options.out / variant.slug / run),
+        "start": str(start),
+        "engine.device": options.device,
+    }
+    if study.settings.features is not None:
+        given["data.features"] = str(study.settings.features)
+    if options.graph:
+        given["engine.graph"] = True
+    put = [(name, _as_text(value)) for name, value in (given | changed).items()]
+    try:
+        return read_settings(study.path.parent / base, put)
+    except ConfigError as error:
+        what = error.what.removeprefix("--")
+        raise ConfigError(f"{where}: {what}", error.why, error.hint) from error
+
+
+def flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Settings by their names, whether the file has {"cmal.xe" = 1} or {cmal = {xe = 1}}."""
+    for name, value in table.items():
+        if isinstance(value, dict):
+            yield from flat(value, f"{prefix}{name}.")
+        else:
+            yield prefix + name, value
+
+
+def _as_text(value: object) -> str:
+    """As it would be written after an option: `read_settings` takes those."""
+    return tomli_w.dumps({"value": value}).removeprefix("value = ").strip()
