@@ -13,11 +13,11 @@ from accelerate import Accelerator
 
 from naic.config import structure
 from naic.data.batches import Targets
-from naic.data.features import MIRRORED_ID, FeatureStore
+from naic.data.features import FeatureStore
 from naic.data.records import Record
 from naic.data.storewriter import ShardRows, StoreWriter
+from naic.data.views import twins as further_views
 from naic.errors import NaicError
-from naic.images.sources import Mirrored
 from naic.learn.cider.references import References
 from naic.learn.cider.rewards import Rewards, make_rewards
 from naic.models.captioners import CAPTIONERS
@@ -71,17 +71,15 @@ def make_learnable_store(
 ) -> FeatureStore:
     """A store of `images` images of the split "train" and some of "val"; all have 2 regions.
 
-    With `twins` the images of "train" come mirrored too, as `naic prepare --mirror` has them.
+    With `twins` the images of "train" come mirrored and cropped too, as `naic prepare --mirror
+    train --crop train` has them.
     """
     records = [
         Record(str(i), NoImage(), captions_of(i), "train" if i < images else "val")
         for i in range(images + validation)
     ]
     if twins:
-        records += [
-            replace(record, id=f"{record.id}{MIRRORED_ID}", image=Mirrored(record.image))
-            for record in records[:images]
-        ]
+        records += further_views(records, ["train"], ["train"])
     count = len(records)
     settings: dict[str, Any] = {
         "backbone": "b",

@@ -6,7 +6,7 @@ from naic.train.inputs import find_inputs
 from tests.train.runs import make_learnable_store, make_settings
 
 
-def test_a_mirrored_twin_makes_no_word_more_frequent(tmp_path: Path) -> None:
+def test_a_mirrored_or_cropped_twin_makes_no_word_more_frequent(tmp_path: Path) -> None:
     make_learnable_store(tmp_path / "plain")
     make_learnable_store(tmp_path / "twins", twins=True)
     one, two = (
@@ -14,4 +14,4 @@ def test_a_mirrored_twin_makes_no_word_more_frequent(tmp_path: Path) -> None:
         for name in ("plain", "twins")
     )
     assert one.vocabulary == two.vocabulary
-    assert len(two.targets) == 2 * len(one.targets)  # both views are learnt from
+    assert len(two.targets) == 3 * len(one.targets)  # all views are learnt from

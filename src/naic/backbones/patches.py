@@ -59,7 +59,27 @@ def vary(pixels: Tensor, least: float = 0.75, mirrored: float = 0.5) -> Tensor:
     size = least + (1 - least) * torch.rand(count, 2, device=device)  # (B, 2): width, height
     centre = (1 - size) * (2 * torch.rand(count, 2, device=device) - 1)
     mirror = torch.where(torch.rand(count, device=device) < mirrored, -1.0, 1.0)
-    zero = torch.zeros_like(mirror)
+    return enlarge(pixels, size, centre, mirror)
+
+
+def cropped(pixels: Tensor, boxes: Tensor) -> Tensor:
+    """A part of each image enlarged to the whole, as `images.sources.Cropped` has it.
+
+    uint8 (B, P, P, 3) and boxes (B, 4), left, top, right and bottom as shares of a side
+    -> uint8 (B, P, P, 3).
+    """
+    boxes = boxes.float()
+    size, centre = boxes[:, 2:] - boxes[:, :2], boxes[:, :2] + boxes[:, 2:] - 1  # each (B, 2)
+    return enlarge(pixels, size, centre, torch.ones_like(size[:, 0])).round().to(torch.uint8)
+
+
+def enlarge(pixels: Tensor, size: Tensor, centre: Tensor, mirror: Tensor) -> Tensor:
+    """Parts of images as whole ones: uint8 (B, P, P, 3) -> float32 (B, P, P, 3).
+
+    `size` (B, 2) has the shares of width and height, `centre` (B, 2) where the part is, from -1 to
+    1, and `mirror` (B,) is -1 for those that are mirrored.
+    """
+    count, zero = len(pixels), torch.zeros_like(mirror)
     across = torch.stack((size[:, 0] * mirror, zero, centre[:, 0]), dim=1)
     down = torch.stack((zero, size[:, 1], centre[:, 1]), dim=1)
     places = F.affine_grid(

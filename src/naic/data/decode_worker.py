@@ -43,7 +43,7 @@ def unpack(task: bytes) -> "tuple[ImageSource, int]":
 
 
 def _source(described: dict[str, Any], data: bytes) -> "ImageSource":
-    from naic.images.sources import BytesImage, FileImage, Mirrored, TarImage
+    from naic.images.sources import BytesImage, Cropped, FileImage, Mirrored, TarImage
 
     [(kind, value)] = described.items()
     match kind:
@@ -56,6 +56,8 @@ def _source(described: dict[str, Any], data: bytes) -> "ImageSource":
             return BytesImage(data, value)
         case "mirrored":
             return Mirrored(_source(value, data))
+        case "cropped":
+            return Cropped(_source(value[0], data), tuple(value[1]))
         case _:
             from naic.data.shapes.dataset import SceneImage
 

@@ -36,9 +36,11 @@ KINDS = {
     "float16": ("F16", "<f2"),
     "uint8": ("U8", "|u1"),
 }  # a store's dtype, in a shard and in numpy
-# How the mirrored view of an image is marked (`naic prepare --mirror`): ends of its id and name.
-# The latter is that of `images.sources.Mirrored`, which reading a store does not need.
+# How a further view of an image is marked (`naic prepare --mirror`, `--crop`): ends of its id and
+# name. The latter are those of `images.sources`, which reading a store does not need.
 MIRRORED_ID, MIRRORED_NAME = "-mirrored", " (mirrored)"
+CROPPED_ID, CROPPED_NAME = "-cropped", " (cropped)"
+VIEWS = {MIRRORED_ID: MIRRORED_NAME, CROPPED_ID: CROPPED_NAME}
 _ARRAYS = {**dict(KINDS.values()), "I64": "<i8"}
 Mask = npt.NDArray[np.bool_]
 
@@ -175,13 +177,16 @@ class FeatureStore:
     def first_views(self) -> list[bool]:
         """For each row whether it is the image itself, and no further view of an earlier row.
 
-        A store made with `--mirror` holds an image twice; whoever counts images, or their words,
-        counts these rows only.
+        A store made with `--mirror` or `--crop` holds an image several times; whoever counts
+        images, or their words, counts these rows only.
         """
         names = {record.id: record.image for record in self.records}
         return [
-            not record.id.endswith(MIRRORED_ID)
-            or record.image != f"{names.get(record.id.removesuffix(MIRRORED_ID))}{MIRRORED_NAME}"
+            not any(
+                record.id.endswith(end)
+                and record.image == f"{names.get(record.id.removesuffix(end))}{name}"
+                for end, name in VIEWS.items()
+            )
             for record in self.records
         ]
 

@@ -8,7 +8,8 @@ import numpy.typing as npt
 from PIL import Image, ImageCms
 
 MAX_PROFILE = 4 << 20  # bytes; the largest colour profiles in use, those of presses, have 3 MB
-MIRRORED_NAME = " (mirrored)"  # ends the name of an image that is mirrored
+# Ends of the name of an image that is mirrored, and of one that is a part of another, enlarged.
+MIRRORED_NAME, CROPPED_NAME = " (mirrored)", " (cropped)"
 _TURNS = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,
     3: Image.Transpose.ROTATE_180,

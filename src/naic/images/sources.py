@@ -14,7 +14,7 @@ from PIL import Image, ImageOps
 from naic.errors import ImageError
 from naic.files import printable
 from naic.images.containers import orientation_of
-from naic.images.converting import MIRRORED_NAME, to_rgb, upright
+from naic.images.converting import CROPPED_NAME, MIRRORED_NAME, to_rgb, upright
 from naic.images.opening import MAX_BYTES, MAX_PIXELS, open_image
 
 ImageLike: TypeAlias = (
@@ -141,6 +141,38 @@ class Mirrored:
         """The other image."""
         described = self.image.describe()
         return described and ({"mirrored": described[0]}, described[1])
+
+
+@dataclass(frozen=True, slots=True)
+class Cropped:
+    """A part of another image, enlarged to the whole: as a model's own crops, bilinear.
+
+    Attributes:
+        image: the other one.
+        box: left, top, right and bottom of the part, as shares of the sides.
+    """
+
+    image: ImageSource
+    box: tuple[float, float, float, float]
+
+    @property
+    def name(self) -> str:
+        """That of the image, and what was done to it."""
+        return f"{self.image.name}{CROPPED_NAME}"
+
+    def load(self, at_least: int | None = None) -> Image.Image:
+        """The image, upright and RGB; raises ImageError."""
+        left, top, right, bottom = self.box
+        least = min(right - left, bottom - top)  # of what is decoded so much is left
+        whole = self.image.load(None if at_least is None else int(at_least / least) + 1)
+        width, height = whole.size
+        box = (left * width, top * height, right * width, bottom * height)
+        return whole.resize(whole.size, Image.Resampling.BILINEAR, box)
+
+    def describe(self) -> Described | None:
+        """The other image, and which part of it."""
+        described = self.image.describe()
+        return described and ({"cropped": [described[0], list(self.box)]}, described[1])
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,6 +47,8 @@ class PrepareOptions:
         mirror: Take the images of these splits mirrored, too, as images of their own with the
             same captions. For photos: people rarely speak of left and right there, and a model
             overfits less. Name the splits it is trained on, such as: train restval.
+        crop: The same with a part of each image, at least 0.85 of each side, enlarged to the whole;
+            which part depends on the image's id only.
         seed: Which scenes shapes draws.
         skip_bad: Leave bad rows of SOURCE out and count them, instead of stopping at the first.
         retry_bad: Try images again that an earlier run into DIR could not use.
@@ -68,6 +70,7 @@ class PrepareOptions:
     limit: Annotated[int | None, arg(metavar="INT")] = None
     unlabelled: bool = False
     mirror: Annotated[tuple[str, ...], arg(metavar="NAME ...")] = ()
+    crop: Annotated[tuple[str, ...], arg(metavar="NAME ...")] = ()
     seed: int = 0
     skip_bad: bool = False
     retry_bad: bool = False

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from naic.data.decoding import stand_back
-from naic.data.features import MIRRORED_ID, FeatureStore, refuse_unknown
+from naic.data.features import FeatureStore, refuse_unknown
 from naic.data.joined import SEEN, TUNED, read_seen
 from naic.data.readers import Reading, read
 from naic.data.records import Problems, Record
@@ -131,21 +131,17 @@ def _read(options: PrepareOptions, problems: Problems) -> Reading:
         splits=options.splits or None,
         limit=options.limit,
     )
-    if options.mirror:
-        reading = _with_mirrors(reading, options.mirror)
+    if options.mirror or options.crop:
+        reading = _with_views(reading, options.mirror, options.crop)
     return _without_labels(reading) if options.unlabelled else reading
 
 
-def _with_mirrors(reading: Reading, splits: tuple[str, ...]) -> Reading:
+def _with_views(reading: Reading, mirror: tuple[str, ...], crop: tuple[str, ...]) -> Reading:
     """Twins of the images of these splits, after all of the others: those keep their places."""
-    from naic.images.sources import Mirrored
+    from naic.data.views import twins as further
 
-    refuse_unknown(splits, reading.splits)
-    twins = [
-        replace(record, id=f"{record.id}{MIRRORED_ID}", image=Mirrored(record.image), facts=None)
-        for record in reading.records
-        if record.split in splits
-    ]
+    refuse_unknown((*mirror, *crop), reading.splits)
+    twins = further(reading.records, mirror, crop)
     captions = sum(len(record.captions) for record in twins)
     return replace(
         reading,
@@ -172,7 +168,7 @@ def _without_labels(reading: Reading) -> Reading:
 def _settings(options: PrepareOptions, backbone: "Backbone") -> dict[str, Any]:
     """What makes features what they are; a resumed run must agree in all of it."""
     labels: dict[str, Any] = {"unlabelled": True} if options.unlabelled else {}
-    mirror = {"mirrored": list(options.mirror)} if options.mirror else {}
+    views = {"mirrored": list(options.mirror), "cropped": list(options.crop)}
     return {
         "reader": options.reader,
         "backbone": backbone.name,
@@ -185,7 +181,7 @@ def _settings(options: PrepareOptions, backbone: "Backbone") -> dict[str, Any]:
         "device": backbone.device.type,
         "batch": options.batch,
         **labels,  # only where it is so: stores of before the options have no such keys
-        **mirror,
+        **{name: splits for name, splits in views.items() if splits},
     }
 
 

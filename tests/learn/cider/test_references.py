@@ -297,15 +297,16 @@ def test_tables_of_before_are_used_where_they_fit(
 
 
 def test_an_image_counts_once_however_many_views_of_it_there_are(tmp_path: Path) -> None:
-    """A store with mirrored twins: the same df and N as without, and references in all rows."""
+    """A store with further views: the same df and N as without, and references in all rows."""
     plain = make_learnable_store(tmp_path / "plain")
     twins = make_learnable_store(tmp_path / "twins", twins=True)
     train = sum(record.split == "train" for record in plain.records)
-    assert len(twins) == len(plain) + train
+    assert len(twins) == len(plain) + 2 * train
     words = Vocabulary.build([t for r in plain.records for t in r.captions], more_than=0)
     one, two = (References.beside(store, words, ["train"]) for store in (plain, twins))
     assert two.frequencies.images == one.frequencies.images == train
     for name in ("first", "bucket_keys", "bucket_documents"):
         assert np.array_equal(getattr(two.frequencies, name), getattr(one.frequencies, name))
     assert np.array_equal(two.inverse_norms[: len(plain)], one.inverse_norms)
-    assert np.array_equal(two.inverse_norms[len(plain) :], one.inverse_norms[:train])
+    both = np.concatenate([one.inverse_norms[:train]] * 2)
+    assert np.array_equal(two.inverse_norms[len(plain) :], both)

@@ -165,7 +165,7 @@ class TableMaker:
         if isinstance(self._scorer, Scorer):
             index = self._scorer.store.index
             names = ("reader", "backbone", "weights", "pixels", "regions", "dim", "images")
-            content["data"] = {name: index.get(name) for name in (*names, "mirrored")}
+            content["data"] = {name: index.get(name) for name in (*names, "mirrored", "cropped")}
         reported = [
             {"split": own.references.split, "images": len(own.references.records)}
             for own in (self._scorer, *self._others)
