@@ -16,9 +16,17 @@ from naic.errors import CheckpointError, ConfigError, ImageError
 from naic.images.sources import ImageLike, ImageSource, any_source, is_one
 from naic.models.folder import WEIGHTS
 from naic.runtime.load import make_ready
-from naic.runtime.sentences import Alternative, Caption, Word, found_sentences, write
+from naic.runtime.rescore import Rescoring, as_said
+from naic.runtime.sentences import (
+    Alternative,
+    Caption,
+    Proposals,
+    Word,
+    found_sentences,
+    write,
+)
 
-__all__ = ["Alternative", "Caption", "Captioner", "Word", "shipped_model"]
+__all__ = ["Alternative", "Caption", "Captioner", "Rescoring", "Word", "shipped_model"]
 
 SHIPPED = Path(__file__).parent.parent / "shipped"
 BATCH = 16  # images at once: more are no faster on a CPU
@@ -58,6 +66,7 @@ class Captioner:
         device: str = "auto",
         runtime: str = "auto",
         precision: str = "auto",
+        rescore: str | Path | Rescoring | None = None,
     ) -> None:
         """Load a model; without one named, the one inside naic.
 
@@ -67,6 +76,8 @@ class Captioner:
             device: "auto" (a GPU if there is one), "cpu", "cuda", "cuda:1", ...
             runtime: "auto", "eager", "compile", "graph" or "onnx".
             precision: "auto", "float32", "bfloat16", "float16" or "int8".
+            rescore: a causal model, the teacher of a parallel one: it chooses which of the ten
+                likeliest sentences is said. A `Rescoring` for another number of them.
 
         Raises:
             CheckpointError: there is no such model, or it is damaged.
@@ -75,8 +86,10 @@ class Captioner:
             ConfigError: the device is not there or too small, or the runtime does not fit it.
         """
         where = shipped_model() if model is None else model
+        if rescore is not None and not isinstance(rescore, Rescoring):
+            rescore = Rescoring(rescore)
         try:
-            ready = make_ready(where, device, runtime, precision)
+            ready = make_ready(where, device, runtime, precision, rescore)
         except torch.OutOfMemoryError as error:
             why = f"its memory has no room for {where}"
             raise ConfigError("--device", why, f"Free some of it, or use {_ON_CPU}.") from error
@@ -84,6 +97,7 @@ class Captioner:
         self.vocabulary = ready.vocabulary
         self._where = ready.where
         self._searches = ready.searches
+        self._rescorer = ready.rescorer
         self._turn = threading.Lock()
 
     # A text is one image, though to a type checker it is as good as a list of texts.
@@ -191,6 +205,9 @@ class Captioner:
         if not 1 <= batch <= MOST_AT_ONCE:
             raise ConfigError("batch", f"{batch} is not from 1 to {MOST_AT_ONCE:,}", "Try 16.")
         decoding = replace(READABLE, alternatives=alternatives, max_words=max_words)
+        if self._rescorer is not None and alternatives > self._rescorer.how.choices:
+            why = f"{alternatives} are more than the {self._rescorer.how.choices} that are rescored"
+            raise ConfigError("--alternatives", why, "Raise --rescore-choices, or ask for fewer.")
         return self._outcomes(images, batch, decoding)
 
     def _outcomes(
@@ -220,10 +237,18 @@ class Captioner:
         """Captions for uint8 pixels (B, P, P, 3)."""
         with self._turn:
             said = self.engine(pixels)
+            self._check(said)
             found = None
-            if decoding.alternatives and self._searches is not None:
+            if self._rescorer is not None:
+                said, found = self._rescorer(said, decoding)
+                decoding = as_said(decoding)
+            elif decoding.alternatives and self._searches is not None:
                 words, scores = self._searches.beams(pixels, decoding.alternatives)
                 found = found_sentences(words.tolist(), scores.tolist())
+        return write(said, found, self.vocabulary, decoding)
+
+    def _check(self, said: Proposals) -> None:
+        """Refuse words of which a model says nothing."""
         if not np.isfinite(said.log_probs[..., 0]).all() or np.isnan(said.log_probs).any():
             why = "it gives no probability to any word: its weights are no numbers"
             hint = "Use a whole copy of the model."
@@ -231,7 +256,6 @@ class Captioner:
                 why += ", or too large for float16"
                 hint += ' Or compute with more: --runtime eager, or precision="bfloat16".'
             raise CheckpointError(str(self._where), why, hint)
-        return write(said, found, self.vocabulary, decoding)
 
 
 def _out_of_memory(error: BaseException | None) -> bool:

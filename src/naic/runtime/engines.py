@@ -60,10 +60,14 @@ class Whole(nn.Module):
         spec: how the model is asked for words.
         model: the captioner's network.
         backbone: what makes the features of the pixels; None: the model has its own.
+        features: what was seen in the last pass, where it is kept (`Watched`).
     """
+
+    features: Tensor | None
 
     def __init__(self, spec: CaptionerSpec, model: nn.Module, backbone: nn.Module | None) -> None:
         super().__init__()
+        self.features = None
         self.spec = spec
         self.model = model
         self.backbone = backbone
@@ -127,6 +131,14 @@ class EagerEngine:
         self.device = next(whole.parameters()).device
         self.precision, self.pixels = precision, pixels
 
+    @property
+    def features(self) -> Tensor | None:
+        """(P, R, F) of the last pass, on the device; P of B or more images: a batch is filled up.
+
+        Only of a whole that keeps them (`Watched`).
+        """
+        return self._whole.features
+
     @torch.inference_mode()
     def __call__(self, pixels: Tensor) -> Proposals:
         """uint8 (B, P, P, 3) on the host, any B from 1 on."""
@@ -168,6 +180,7 @@ class _Graph(NamedTuple):
     pixels: Tensor
     words: Tensor
     log_probs: Tensor
+    features: Tensor | None
 
 
 class GraphEngine(EagerEngine):
@@ -196,6 +209,7 @@ class GraphEngine(EagerEngine):
             recorded.pixels[:count].copy_(pixels)  # the rows after them: whatever was there before
             recorded.graph.replay()
             torch.cuda.current_stream().synchronize()
+        self._whole.features = recorded.features
         words, log_probs = recorded.words[:count], recorded.log_probs[:count]
         return Proposals(words.numpy().copy(), log_probs.numpy().copy())
 
@@ -222,7 +236,7 @@ class GraphEngine(EagerEngine):
             found = self._run(pixels.to(self.device, non_blocking=True))
             for kept, tensor in zip((words, log_probs), found, strict=True):
                 kept.copy_(tensor.to(kept.dtype), non_blocking=True)
-        return _Graph(graph, pixels, words, log_probs)
+        return _Graph(graph, pixels, words, log_probs, self._whole.features)
 
 
 class CompiledGraphEngine(GraphEngine):

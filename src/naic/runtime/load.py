@@ -2,7 +2,7 @@
 
 import re
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import nn
@@ -11,7 +11,15 @@ from naic.backbones.load import DEFAULT_PIXELS, backbone_spec, load_backbone
 from naic.backbones.patches import CELL
 from naic.device import choose_device, keep_freed_memory
 from naic.errors import BackboneError, CheckpointError, ConfigError
-from naic.models.folder import CARD, CONFIG, VOCABULARY, WEIGHTS, ModelSettings, load_model
+from naic.models.folder import (
+    CARD,
+    CONFIG,
+    VOCABULARY,
+    WEIGHTS,
+    LoadedModel,
+    ModelSettings,
+    load_model,
+)
 from naic.runtime.engines import (
     KINDS,
     MOST_PIXELS,
@@ -23,6 +31,10 @@ from naic.runtime.engines import (
     Whole,
 )
 from naic.text.vocabulary import Vocabulary
+
+if TYPE_CHECKING:  # few want a second model
+    from naic.runtime.rescore import Rescoring
+    from naic.runtime.rescorer import Rescorer, TeacherForced
 
 RUNTIMES = ("auto", "eager", "compile", "graph", "onnx")
 PRECISIONS = ("auto", *KINDS, "int8")
@@ -41,12 +53,14 @@ class Ready(NamedTuple):
         vocabulary: its words.
         searches: the network itself if its alternatives need a search, as a causal one's; else
             None.
+        rescorer: a teacher that chooses what is said, if there is one.
     """
 
     where: Path
     engine: Engine
     vocabulary: Vocabulary
     searches: Whole | None
+    rescorer: "Rescorer | None" = None
 
 
 class LoadedWhole(NamedTuple):
@@ -58,7 +72,13 @@ class LoadedWhole(NamedTuple):
     pixels: int
 
 
-def make_ready(model: str | Path, device: str, runtime: str, precision: str) -> Ready:
+def make_ready(
+    model: str | Path,
+    device: str,
+    runtime: str,
+    precision: str,
+    rescore: "Rescoring | None" = None,
+) -> Ready:
     """Load a model and choose its engine; "auto" leaves the choice.
 
     On a GPU that is a CUDA graph in float16, which says what float32 says more often than bfloat16
@@ -74,10 +94,15 @@ def make_ready(model: str | Path, device: str, runtime: str, precision: str) -> 
     chosen = choose_device(device)
     where = find_model(model)
     exported = exported_file(where)
+    if rescore is not None and (exported is not None or runtime == "onnx"):
+        why = "an exported graph keeps nothing that a teacher could look at"
+        raise ConfigError("--rescore", why, "Name the model folder that it was made from.")
     if exported is not None:
         return _exported(exported, chosen, runtime, precision, may_move=device == "auto")
     _check(runtime, precision, chosen)
-    loaded = load_whole(where)
+    loaded, teacher = load_whole(where), None
+    if rescore is not None:
+        loaded, teacher = _with_teacher(loaded, rescore)
     own = loaded.whole.spec.backbone(loaded.settings.model) or loaded.settings.backbone
     recorded = chosen.type == "cuda" and backbone_spec(own).recordable
     if runtime == "auto":
@@ -89,9 +114,28 @@ def make_ready(model: str | Path, device: str, runtime: str, precision: str) -> 
     kinds = {"eager": EagerEngine, "compile": compiled, "graph": GraphEngine}
     if chosen.type == "cpu":
         keep_freed_memory()
-    engine: Engine = kinds[runtime](loaded.whole, loaded.pixels, chosen, precision)
+    engine = kinds[runtime](loaded.whole, loaded.pixels, chosen, precision)
     searches = None if loaded.whole.spec.beams is None else loaded.whole
-    return Ready(where, engine, loaded.vocabulary, searches)
+    rescorer = None
+    if rescore is not None and teacher is not None:
+        from naic.runtime.rescorer import Rescorer
+
+        rescorer = Rescorer(teacher, rescore, loaded.vocabulary, engine)
+    return Ready(where, engine, loaded.vocabulary, searches, rescorer)
+
+
+def _with_teacher(loaded: LoadedWhole, rescore: "Rescoring") -> "tuple[LoadedWhole, TeacherForced]":
+    """The student as one that keeps what it saw, and the teacher that looks at it too."""
+    from naic.runtime.rescorer import load_teacher, watched
+
+    folder = find_model(rescore.teacher)
+    if exported_file(folder) is not None:
+        why = f"{folder} is an exported graph, and those are of parallel models"
+        raise ConfigError("--rescore", why, "Name a causal model: runs/teacher/best")
+    whole, settings = loaded.whole, loaded.settings
+    student = LoadedModel(whole.model, whole.spec, settings, loaded.vocabulary)
+    teacher = load_teacher(folder, student)
+    return loaded._replace(whole=watched(whole, settings)), teacher
 
 
 def find_model(model: str | Path) -> Path:

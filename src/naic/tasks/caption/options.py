@@ -1,5 +1,6 @@
 """The options of `naic caption`."""
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal, get_args
@@ -12,6 +13,7 @@ from naic.files import printable
 
 STDIN = "-"  # as a path: a list of names on standard input
 MOST_ALTERNATIVES = 100
+CHOICES, MOST_CHOICES = 10, 100  # sentences to rescore; as naic.runtime.rescore has it
 MOST_AT_ONCE = 4096  # as the captioner has it, which is not imported for this: torch takes long
 
 Format = Literal["text", "json", "jsonl", "csv", "txt", "coco"]
@@ -55,6 +57,7 @@ def _choices(kind: object) -> str:
 
 _Image = Annotated[Path, _word("PATH")]
 _Model = Annotated[Path, _word("--model")]
+_Teacher = Annotated[Path, _word("--rescore")]
 _Out = Annotated[Path, _word("--out")]
 
 
@@ -67,6 +70,11 @@ class CaptionOptions:
             has none; or - for a list of names on standard input, one a line.
         model: A model folder, a file or folder of `naic export`, or an owner/name of the hub; by
             default the model inside naic.
+        rescore: A causal model, the teacher of a parallel one, that chooses which of its likeliest
+            sentences is said: in one pass, from the same look at the image.
+        rescore_choices: How many sentences it chooses from.
+        rescore_weight: What the model's own opinion counts beside the teacher's, as a factor of the
+            logarithm of its probability.
         format: text, a line for each image; json, one array; jsonl, an object a line; csv; txt,
             a file photo.txt beside each photo.jpg; coco, what COCO's evaluation server takes. By
             default what --out ends in, .json, .jsonl or .csv, and text otherwise.
@@ -90,6 +98,9 @@ class CaptionOptions:
 
     paths: Annotated[Positional[tuple[_Image, ...]], arg(metavar="PATH ...")]
     model: Annotated[_Model | None, arg(metavar="MODEL")] = None
+    rescore: Annotated[_Teacher | None, arg(metavar="TEACHER")] = None
+    rescore_choices: Annotated[int, arg(metavar="N")] = CHOICES
+    rescore_weight: Annotated[float, arg(metavar="W")] = 0.0
     format: Annotated[
         Format | None, arg(metavar=_choices(Format), help_behavior_hint="(default: by --out)")
     ] = None
@@ -148,6 +159,24 @@ class CaptionOptions:
             raise ConfigError("--alternatives", why, "Try 3.")
         if self.max_words is not None and self.max_words < 1:
             raise ConfigError("--max-words", f"{self.max_words} is below 1", "Try 8.")
+        self._check_rescoring()
+
+    def _check_rescoring(self) -> None:
+        choices, weight = self.rescore_choices, self.rescore_weight
+        if self.rescore is None:
+            for name, value, usual in (("choices", choices, CHOICES), ("weight", weight, 0.0)):
+                if value != usual:
+                    why = "it is about sentences that a teacher chooses from, and none is named"
+                    raise ConfigError(f"--rescore-{name}", why, "Name one: --rescore TEACHER")
+            return
+        if not 1 <= choices <= MOST_CHOICES:
+            why = f"{choices} is not from 1 to {MOST_CHOICES}"
+            raise ConfigError("--rescore-choices", why, f"Try {CHOICES}.")
+        if not 0 <= weight < math.inf:
+            raise ConfigError("--rescore-weight", f"{weight} is no number from 0 on", "Try 0.3.")
+        if self.alternatives > choices:
+            why = f"{self.alternatives} are more than the {choices} that are rescored"
+            raise ConfigError("--alternatives", why, "Raise --rescore-choices, or ask for fewer.")
 
     def _check_output(self) -> None:
         """Refuse options that the format has no place for, rather than forget them."""

@@ -83,10 +83,16 @@ def without_caption(
 def request(options: CaptionOptions) -> dict[str, Any]:
     """What a run that goes on must agree in; not where it computes, nor in which batches."""
     relative = any(not path.is_absolute() for path in options.paths)
+    # None without it, as where nothing is written: runs of an earlier naic can go on.
+    rescoring: dict[str, Any] = dict.fromkeys(("rescore", "rescore_choices", "rescore_weight"))
+    if options.rescore is not None:
+        how = (_model(options.rescore), options.rescore_choices, options.rescore_weight)
+        rescoring = dict(zip(rescoring, how, strict=True))
     return {
         "format": options.kind,
         **{name: value for name, value in asdict(options).items() if name in _REQUESTED},
         "model": _model(options.model),
+        **rescoring,
         "naic": __version__,
         # Elsewhere the same names are those of other images.
         "current folder": real_folder(".") if relative else "",

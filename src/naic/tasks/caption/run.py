@@ -98,7 +98,13 @@ def _captioner(options: CaptionOptions) -> Speaker:
 
     # As text: a name of the hub is no path.
     model = None if options.model is None else str(options.model)
-    return Captioner(model, device=options.device, runtime=options.runtime)
+    rescore = None
+    if options.rescore is not None:
+        from naic.runtime.rescore import Rescoring
+
+        how = (options.rescore_choices, options.rescore_weight)
+        rescore = Rescoring(str(options.rescore), *how)
+    return Captioner(model, device=options.device, runtime=options.runtime, rescore=rescore)
 
 
 @dataclass

@@ -1,0 +1,156 @@
+"""Rescoring: of what the agents find likeliest, a teacher says which sentence is to be said.
+
+The agents do not hear each other, and the right words are often there in a sentence that is not
+their first. A causal teacher hears all words before each one: given whole sentences it needs one
+pass for all of them (teacher forcing), not one for each word as when it writes by itself.
+
+Here is what needs no torch: which sentences, and their order. The teacher's pass is in
+`rescorer.py`.
+"""
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from naic.decode.decoding import Decoding
+from naic.errors import ConfigError
+from naic.runtime.sentences import Proposals, Sentence, n_best
+from naic.text.vocabulary import PAD, PERIOD, Vocabulary
+
+CHOICES, MOST_CHOICES = 10, 100
+TRIED = 100  # sentences that are looked at for each one that is wanted: others read badly
+LogProbs = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class Rescoring:
+    """Who chooses among the sentences of the agents, and how.
+
+    Attributes:
+        teacher: a causal model with the same words, which sees with the same backbone: a folder, or
+            an owner/name of the hub.
+        choices: n, how many of the agents' likeliest sentences it chooses from.
+        weight: what the agents' own opinion counts beside the teacher's: the sentence is said whose
+            log p(teacher) + weight · log p(agents) is the highest.
+    """
+
+    teacher: str | Path
+    choices: int = CHOICES
+    weight: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.choices <= MOST_CHOICES:
+            why = f"{self.choices} is not from 1 to {MOST_CHOICES}"
+            raise ConfigError("--rescore-choices", why, f"Try {CHOICES}.")
+        if not 0 <= self.weight < float("inf"):
+            why = f"{self.weight} is no number from 0 on"
+            raise ConfigError("--rescore-weight", why, "Try 0.3.")
+
+
+class Rescored(NamedTuple):
+    """A sentence with both opinions of it.
+
+    Attributes:
+        words: without the period.
+        log_probs: of each word by the teacher, and of the period where there is a place for it.
+        student: the logarithm of the sentence's probability by the agents.
+    """
+
+    words: tuple[int, ...]
+    log_probs: tuple[float, ...]
+    student: float
+
+    @property
+    def teacher(self) -> float:
+        """The logarithm of the sentence's probability by the teacher."""
+        return sum(self.log_probs)
+
+
+def candidates(
+    proposals: Proposals, count: int, decoding: Decoding, vocabulary: Vocabulary
+) -> list[list[Sentence]]:
+    """For each of B images the `count` likeliest sentences that may be said, best first.
+
+    As for `naic caption` a sentence is what is left of it when loose ends are cut; of those that
+    read the same the likeliest counts. There may be fewer, but there is always one.
+    """
+    fields = [field.tolist() for field in proposals if field is not None]
+    return [_likeliest(row, count, decoding, vocabulary) for row in zip(*fields, strict=True)]
+
+
+def _likeliest(
+    row: Sequence[Any], count: int, decoding: Decoding, vocabulary: Vocabulary
+) -> list[Sentence]:
+    """The same of one image; `row` is what `n_best` takes: words and log-probabilities (N, K)."""
+    limit = decoding.max_words or len(row[0])
+    found: dict[tuple[int, ...], Sentence] = {}
+    for sentence in itertools.islice(n_best(*(own[:limit] for own in row)), TRIED * count):
+        if not decoding.repeats and any(map(int.__eq__, sentence.words, sentence.words[1:])):
+            continue
+        kept = decoding.sentence(sentence.words, vocabulary)
+        if kept and kept not in found:
+            found[kept] = Sentence(kept, sentence.log_prob)
+            if len(found) == count:
+                break
+    if not found:  # a model that is sure of nonsense: what it would say without a teacher
+        first = decoding.sentence([own[0] for own in row[0]], vocabulary)
+        found[first] = Sentence(first, sum(own[0] for own in row[1][: len(first) + 1]))
+    return list(found.values())
+
+
+def as_words(
+    found: Sequence[Sequence[Sentence]], images: int, count: int, length: int
+) -> npt.NDArray[np.int64]:
+    """(images, count, length) the sentences as a teacher takes them; PAD is where nothing is said.
+
+    Each ends in its period if there is a place for it: also one that was cut, since the teacher is
+    to say how good it is as a whole sentence.
+    """
+    words = np.full((images, count, length), PAD, np.int64)
+    for image, own in enumerate(found):
+        for place, sentence in enumerate(own):
+            ids = (*sentence.words, PERIOD)[:length]
+            words[image, place, : len(ids)] = ids
+    return words
+
+
+def rescored(
+    found: Sequence[Sequence[Sentence]], log_probs: LogProbs, weight: float
+) -> list[list[Rescored]]:
+    """The sentences in the order of teacher + weight · student; of equals the agents' first.
+
+    Args:
+        found: of each image.
+        log_probs: (B, n, N) of their words by the teacher.
+        weight: what the agents' opinion counts.
+    """
+    ranked = []
+    for own, values in zip(found, log_probs.astype(np.float64).tolist(), strict=True):
+        both = [
+            Rescored(sentence.words, tuple(likely[: len(sentence.words) + 1]), sentence.log_prob)
+            for sentence, likely in zip(own, values, strict=False)
+        ]
+        ranked.append(sorted(both, key=lambda one: -(one.teacher + weight * one.student)))
+    return ranked
+
+
+def chosen(ranked: Sequence[Sequence[Rescored]], length: int) -> Proposals:
+    """The first of each image as a causal model proposes it: (B, N, 1), by the teacher."""
+    best = [own[0] for own in ranked]
+    words = as_words([[Sentence(one.words, 0.0)] for one in best], len(best), 1, length)
+    likely = np.zeros(words.shape, np.float32)  # (B, 1, N)
+    for row, one in zip(likely[:, 0], best, strict=True):
+        row[: len(one.log_probs)] = one.log_probs
+    # After the end nothing is said, and a period says that too.
+    spoken = np.where(words == PAD, PERIOD, words)
+    return Proposals(spoken.transpose(0, 2, 1), likely.transpose(0, 2, 1))
+
+
+def as_said(decoding: Decoding) -> Decoding:
+    """How rescored sentences are written: they are cut already."""
+    return replace(decoding, max_words=None)
