@@ -19,7 +19,6 @@ from torch import Tensor
 from naic.device import choose_device
 from naic.errors import CheckpointError, ConfigError, StoreError
 from naic.files import remove_temporaries, write_atomically
-from naic.learn.cider import References, Rewards, make_rewards
 from naic.models.folder import check_fit
 from naic.resume import locked, refuse_changed, refuse_strangers
 from naic.train import checkpoint
@@ -28,6 +27,7 @@ from naic.train.checkpoint import Snapshot
 from naic.train.config import current, settings_toml
 from naic.train.engine import TrainingEngine, check_engine, prepare_speed
 from naic.train.inputs import CONFIG, VOCABULARY, Inputs, find_inputs
+from naic.train.rewarding import find_rewards, judged_images
 from naic.train.settings import Settings
 from naic.train.stages import make_tools, stage_of
 
@@ -79,7 +79,7 @@ def set_up(accelerator: Accelerator, inputs: Inputs) -> Iterator[TrainingState]:
             inputs.spec,
             inputs.model,
             inputs.vocabulary,
-            _rewards(inputs, accelerator),
+            find_rewards(inputs, accelerator),
             prepare_speed(inputs.model, settings.engine),
         )
         engine = TrainingEngine(accelerator, tools, feed)
@@ -196,7 +196,7 @@ def _flat(table: dict[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def _feed(inputs: Inputs, accelerator: Accelerator) -> Feed:
-    settings = inputs.settings
+    settings, judged = inputs.settings, judged_images(inputs)
     return Feed(
         inputs.images,
         inputs.targets,
@@ -210,18 +210,8 @@ def _feed(inputs: Inputs, accelerator: Accelerator) -> Feed:
         device=accelerator.device,
         keep=settings.data.keep,
         fill=stage_of(settings).fill(settings),
+        judged=None if judged is None else judged[inputs.targets.rows],
     )
-
-
-def _rewards(inputs: Inputs, accelerator: Accelerator) -> Rewards | None:
-    settings = inputs.settings
-    reward = stage_of(settings).reward
-    if reward is None:
-        return None
-    with accelerator.main_process_first():  # it leaves the tables beside the store for the others
-        references = References.beside(inputs.store, inputs.vocabulary, settings.data.train)
-    compiled = settings.engine.compile
-    return make_rewards(references, accelerator.device, reward(settings), compiled=compiled)
 
 
 def _restore(
