@@ -50,6 +50,9 @@ class Table:
     ) -> tuple[Tensor, Tensor]:
         return self.score(words, image_index), self.counterfactual(words, alternatives, image_index)
 
+    def judges(self, image_index: Tensor) -> Tensor:
+        return torch.ones_like(image_index, dtype=torch.bool)
+
     def of(self, words: list[int]) -> float:
         return self.worth[sentence(words)]
 
@@ -83,7 +86,8 @@ def make_batch(count: int = 2, *, words: Tensor | None = None, length: int = LEN
                 words[image, 1] = torch.tensor([B, C, B, A, C, 9])  # cut off, without a period
     total = torch.tensor(float((words != PAD).sum()))
     rows = torch.arange(count)
-    return Batch(images(count), None, words, rows, total, torch.tensor(float(count)))
+    number = torch.tensor(float(count))
+    return Batch(images(count), None, words, rows, total, number, number)
 
 
 def part_of(batch: Batch, own: slice) -> Batch:

@@ -8,6 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -20,6 +21,7 @@ from naic.train.kept import Kept, identity
 if TYPE_CHECKING:
     from naic.data.joined import AnyStore
 
+Bools = npt.NDArray[np.bool_]
 _IMAGES_AT_ONCE = 512  # on their way to the device, by each reader: some 100 MB of locked memory
 _READERS = 6
 
@@ -33,6 +35,7 @@ class Draw(NamedTuple):
         columns: (b, C) which captions; -1 where the image has no more.
         normaliser: 0-dim float32, target words of the whole step: all processes, all parts.
         images: 0-dim float32, images of the whole step.
+        judged: 0-dim float32, those of them that have references.
         features: (b, R, F), where features are kept on the host.
         mask: (b, R), where they are, and images have different numbers of regions.
     """
@@ -42,6 +45,7 @@ class Draw(NamedTuple):
     columns: Tensor
     normaliser: Tensor
     images: Tensor
+    judged: Tensor
     features: Tensor | None
     mask: Tensor | None
 
@@ -56,6 +60,7 @@ class Batch(NamedTuple):
         rows: (b,) rows of the references.
         normaliser: 0-dim float32, target words of the whole step.
         images: 0-dim float32, images of the whole step.
+        judged: 0-dim float32, those of them that have references: what rewards are means over.
     """
 
     features: Tensor
@@ -64,6 +69,7 @@ class Batch(NamedTuple):
     rows: Tensor
     normaliser: Tensor
     images: Tensor
+    judged: Tensor
 
 
 def check_shares(batch: int, world: int, accumulate: int) -> None:
@@ -95,10 +101,12 @@ class Feed:
         keep: Literal["device", "host"] = "device",
         fill: bool = False,
         kept: Kept | None = None,
+        judged: Bools | None = None,
     ) -> None:
         """`fill` counts the places after the period as targets too, as `cross_entropy` does.
 
-        With `kept`, features that an earlier run brought to the device are not read again.
+        With `kept`, features that an earlier run brought to the device are not read again. `judged`
+        says which of the targets' images (I,) have references; without it all have.
         """
         check_shares(batch, world, accumulate)
         self._store = store
@@ -111,6 +119,7 @@ class Feed:
         self._regions = int(regions.max())
         self._ragged = bool((regions < self._regions).any())
         self._learnt = _learnt_words(targets, fill)  # (I, C + 1)
+        self._judged = judged
         self._images = torch.tensor(float(batch), device=self._device)
         # One more caption of nothing but PAD: that is where column -1 leads.
         padded = np.pad(targets.ids, ((0, 0), (0, 1), (0, 0)), constant_values=PAD)
@@ -147,7 +156,7 @@ class Feed:
             mask = masks.index_select(0, places) if masks is not None else None
         assert features is not None
         words = self._ids[places[:, None], draw.columns].long()  # (b, C, N)
-        return Batch(features, mask, words, draw.rows, draw.normaliser, draw.images)
+        return Batch(features, mask, words, draw.rows, draw.normaliser, draw.images, draw.judged)
 
     def epoch(self, step: int) -> float:
         """How many epochs are over when a step begins."""
@@ -170,20 +179,26 @@ class Feed:
         rank, world, accumulate = self._share
         size = len(places) // (world * accumulate)
         starts = range(rank * accumulate * size, (rank + 1) * accumulate * size, size)
+        totals = (normaliser, self._images, self._count_judged(places))
         return [
-            self._part(places[first : first + size], chosen[first : first + size], normaliser)
+            self._part(places[first : first + size], chosen[first : first + size], totals)
             for first in starts
         ]
 
-    def _part(self, places: Ints, chosen: Ints, normaliser: Tensor) -> Draw:
+    def _count_judged(self, places: Ints) -> Tensor:
+        """Of a step's images those with references; 1 where there are none, to divide by."""
+        if self._judged is None:
+            return self._images
+        return torch.tensor(max(1.0, float(self._judged[places].sum())))
+
+    def _part(self, places: Ints, chosen: Ints, totals: tuple[Tensor, Tensor, Tensor]) -> Draw:
         rows = self._targets.rows[places]
         features, mask = (None, None) if self._table is not None else self._read(rows)
         return Draw(
             torch.from_numpy(rows),
             torch.from_numpy(places),
             torch.from_numpy(chosen),
-            normaliser,
-            self._images,
+            *totals,
             features,
             mask,
         )
@@ -192,7 +207,7 @@ class Feed:
         sent = {
             name: self._locked(value).to(self._device, non_blocking=True)
             for name, value in part._asdict().items()
-            if value is not None and name != "images"  # which is on the device already
+            if value is not None and value.device.type == "cpu"  # others are there already
         }
         return part._replace(**sent)
 

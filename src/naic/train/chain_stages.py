@@ -28,7 +28,8 @@ from naic.train.cmal_stage import habits
 from naic.train.settings import CMALSettings, Settings
 from naic.train.tools import Logs, Tools
 
-_KNOWN = ("topk", "baseline", "samples", "entropy", "xe", "bleu4")  # of [cmal], to a chain
+# Of [cmal], what a chain knows.
+_KNOWN = ("topk", "baseline", "samples", "entropy", "xe", "bleu4", "loose_ends")
 
 
 def transitions_of(model: nn.Module) -> Transitions | None:
@@ -71,19 +72,22 @@ def chain_cmal(model: nn.Module, batch: Batch, tools: Tools) -> tuple[Tensor, Lo
     said = spoken(words)
     advantage = team_advantage(reward, baseline, said)  # (B, S, N)
     share = batch.images * settings.samples
-    loss = policy_loss(log_prob(policy, words), advantage, said) / share
+    rewarded = batch.judged * settings.samples  # images without references have no advantages
+    loss = policy_loss(log_prob(policy, words), advantage, said) / rewarded
     unsure = _unsure(policy if settings.entropy else _detached(policy)) / batch.images
     if settings.entropy:
         loss = loss - settings.entropy * unsure
+    anchors: Logs = {}
     if settings.xe:
-        xe = sentence_loss(transitions, logits, context, batch.words) / batch.normaliser
-        loss = loss + settings.xe * xe
-    sizes = advantage.abs().sum((0, 1)).float() / share  # (N,)
+        anchors["xe"] = sentence_loss(transitions, logits, context, batch.words) / batch.normaliser
+        loss = loss + settings.xe * anchors["xe"]
+    sizes = advantage.abs().sum((0, 1)).float() / rewarded  # (N,)
     return loss, {
         "loss": loss.detach(),
-        "reward": reward.sum().float() / share,
-        "baseline": baseline.expand_as(reward).sum().float() / share,
+        "reward": reward.sum().float() / rewarded,
+        "baseline": baseline.expand_as(reward).sum().float() / rewarded,
         "entropy": unsure.detach(),
+        **{name: value.detach() for name, value in anchors.items()},
         **habits(words, share, tools),
         "advantage": sizes.mean(),
         **{f"advantage_{agent:02d}": size for agent, size in enumerate(sizes.unbind(), 1)},

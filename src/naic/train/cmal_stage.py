@@ -1,5 +1,6 @@
 """The stage cmal: agents that learn as a team from the reward of their sentence."""
 
+import copy
 from dataclasses import dataclass, replace
 from typing import assert_never
 
@@ -8,6 +9,7 @@ from torch import Tensor, nn
 
 from naic.decode.policy import choose, log_policy, spoken
 from naic.errors import ConfigError
+from naic.learn.loose_ends import LooseEnds
 from naic.learn.losses import (
     MovingAverage,
     all_action_advantage,
@@ -18,12 +20,14 @@ from naic.learn.losses import (
     leave_one_out,
     policy_loss,
     repeats,
+    speakers_divergence,
     speakers_entropy,
     team_advantage,
 )
 from naic.text import Vocabulary
 from naic.train.batches import Batch
 from naic.train.settings import Settings
+from naic.train.speed import compile_layers
 from naic.train.tools import Logs, Tools
 
 
@@ -41,23 +45,37 @@ def cmal(model: nn.Module, batch: Batch, tools: Tools) -> tuple[Tensor, Logs]:
     words = torch.stack([choose(policy) for _ in range(settings.samples)], 1)  # (B, S, N)
     judged = _judge(policy, words, batch, tools)
     share = batch.images * settings.samples
-    loss = _policy_gradient(log_probs, words, judged) / share
+    rewarded = batch.judged * settings.samples  # images without references have no advantages
+    loss = _policy_gradient(log_probs, words, judged) / rewarded
     unsure = speakers_entropy(log_probs if settings.entropy else policy, spoken(words)) / share
     if settings.entropy:
         loss = loss - settings.entropy * unsure
+    anchors: Logs = {}
     if settings.xe:
-        xe = tools.cross_entropy(logits, batch.words) / batch.normaliser
-        loss = loss + settings.xe * xe
-    sizes = judged.advantage.abs().sum((0, 1)).float() / share  # (N,)
+        anchors["xe"] = tools.cross_entropy(logits, batch.words) / batch.normaliser
+        loss = loss + settings.xe * anchors["xe"]
+    if settings.kl:
+        anchors["kl"] = _from_start(log_probs, words, batch, tools) / share
+        loss = loss + settings.kl * anchors["kl"]
+    sizes = judged.advantage.abs().sum((0, 1)).float() / rewarded  # (N,)
     return loss, {
         "loss": loss.detach(),
-        "reward": judged.reward.sum().float() / share,
-        "baseline": judged.baseline.expand_as(judged.reward).sum().float() / share,
+        "reward": judged.reward.sum().float() / rewarded,
+        "baseline": judged.baseline.expand_as(judged.reward).sum().float() / rewarded,
         "entropy": unsure.detach(),
+        **{name: value.detach() for name, value in anchors.items()},
         **habits(words, share, tools),
         "advantage": sizes.mean(),
         **{f"advantage_{agent:02d}": size for agent, size in enumerate(sizes.unbind(), 1)},
     }
+
+
+def _from_start(log_probs: Tensor, words: Tensor, batch: Batch, tools: Tools) -> Tensor:
+    """0-dim: how far the speakers have gone from where the run began, summed over the samples."""
+    assert tools.start is not None
+    with torch.no_grad():
+        start = log_policy(tools.start(batch.features, batch.mask)[:, 0])  # (B, N, V)
+    return speakers_divergence(log_probs, start, spoken(words))
 
 
 @dataclass(frozen=True)
@@ -102,7 +120,8 @@ def _judge(policy: Tensor, words: Tensor, batch: Batch, tools: Tools) -> Judged:
             baseline = torch.zeros_like(reward)
         case "ma":
             assert tools.moving is not None
-            baseline = tools.moving.value  # ()
+            # One for all images; those without references are not compared.
+            baseline = tools.moving.value * rewards.judges(batch.rows)[:, None]  # (B, 1)
         case "sc":
             baseline = rewards.score(policy.argmax(-1), batch.rows)[:, None]  # (B, 1)
         case "loo":
@@ -143,9 +162,31 @@ def habits(words: Tensor, share: Tensor, tools: Tools) -> Logs:
 
 def equip_cmal(tools: Tools, vocabulary: Vocabulary) -> Tools:
     """The tools with what only this stage needs."""
-    device = next(tools.plain.parameters()).device
-    moving = MovingAverage(device) if tools.settings.cmal.baseline == "ma" else None
-    return replace(tools, bad_endings=bad_ending_table(vocabulary, device), moving=moving)
+    settings, device = tools.settings.cmal, next(tools.plain.parameters()).device
+    table = bad_ending_table(vocabulary, device)
+    rewards = tools.rewards
+    if settings.loose_ends:
+        assert rewards is not None
+        rewards = LooseEnds(rewards, table, settings.loose_ends)
+    return replace(
+        tools,
+        rewards=rewards,
+        bad_endings=table,
+        moving=MovingAverage(device) if settings.baseline == "ma" else None,
+        start=_frozen(tools) if settings.kl else None,
+    )
+
+
+def _frozen(tools: Tools) -> nn.Module:
+    """A copy of the model as it is before the first step: no dropout, all regions, no gradients.
+
+    A run that goes on takes the start model's weights first, and a checkpoint's only after its
+    tools are there: the copy is the same one, and no checkpoint needs to have it.
+    """
+    frozen = copy.deepcopy(tools.plain).eval().requires_grad_(False)
+    if tools.settings.engine.compile:
+        compile_layers(frozen)
+    return frozen
 
 
 def check_cmal(settings: Settings, words: int) -> None:

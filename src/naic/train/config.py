@@ -124,9 +124,12 @@ def check(settings: Settings) -> None:
 
 def _check_pseudo(settings: Settings, stage: StageSpec) -> None:
     """Rewards compare with what people say: pseudo captions are for cross-entropy."""
-    if settings.data.pseudo and stage.reward is not None:
+    if settings.data.pseudo and stage.reward is not None and not stage.captions(settings):
         why = f"{settings.stage} learns from rewards against the captions of people"
-        raise ConfigError("data.pseudo", why, "Leave it out, or learn from it by student_xe.")
+        hint = "Leave it out, or learn from it by student_xe."
+        if settings.stage == "cmal":
+            hint = "Leave it out, or hold on to it while learning: cmal.xe above 0."
+        raise ConfigError("data.pseudo", why, hint)
     if settings.data.unlabelled and not settings.data.pseudo:
         why = "there is nothing to learn from images without captions"
         hint = "Let a teacher caption them with `naic distil`, and name its store: data.pseudo."

@@ -12,12 +12,12 @@ import torch
 from accelerate import Accelerator
 from torch import Tensor, nn
 
-from naic.backbones.inside import PREFIX
 from naic.errors import ConfigError
 from naic.learn.losses import cross_entropy
 from naic.train.batches import Batch, Draw, Feed
 from naic.train.groups import parameter_groups, rates
 from naic.train.settings import EngineSettings, OptimiserSettings
+from naic.train.speed import compile_layers
 from naic.train.stages import stage_of
 from naic.train.tools import Logs, Tools
 
@@ -218,30 +218,14 @@ def check_engine(settings: EngineSettings, device: str, processes: int) -> None:
 
 
 def prepare_speed(model: nn.Module, settings: EngineSettings) -> Callable[..., Tensor]:
-    """Compile what repeats, set the precision of matrix products; gives the cross-entropy to use.
-
-    Layers that stand in a list are alike: they are compiled one by one, and all but the first
-    come from the compiler's cache. That takes seconds where the whole model takes minutes. A
-    backbone without such a list, whose layers have a shape each, is compiled as a whole.
-    """
+    """Compile layers, set the precision of matrix products; gives the cross-entropy to use."""
     high = settings.precision in ("tf32", "bfloat16")
     torch.set_float32_matmul_precision("high" if high else "highest")
     if not settings.compile:
         return cross_entropy
-    for module in model.modules():
-        if isinstance(module, nn.ModuleList):
-            for layer in module:
-                if not _has_list(layer):  # networks that are joined have lists of their own
-                    layer.compile()
-    for name, module in model.named_children():
-        if f"{name}." == PREFIX and not _has_list(module):
-            module.compile()
+    compile_layers(model)
     compiled: Callable[..., Tensor] = torch.compile(cross_entropy)
     return compiled
-
-
-def _has_list(module: nn.Module) -> bool:
-    return any(isinstance(part, nn.ModuleList) for part in module.modules())
 
 
 def make_optimiser(

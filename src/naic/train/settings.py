@@ -11,7 +11,15 @@ LIMITS: dict[tuple[float, float], tuple[str, ...]] = {  # from, to (both allowed
     (0, 0.9): ("xe.smoothing",),
     (0, 1): ("guard.fraction", "optimiser.backbone_rate", "optimiser.block_rate"),
     (0, 10): ("optimiser.weight_decay",),
-    (0, 1e6): ("guard.from_epoch", "scst.bleu4", "cmal.entropy", "cmal.xe", "cmal.bleu4"),
+    (0, 1e6): (
+        "guard.from_epoch",
+        "scst.bleu4",
+        "cmal.entropy",
+        "cmal.xe",
+        "cmal.bleu4",
+        "cmal.kl",
+        "cmal.loose_ends",
+    ),
     (0, 1000): ("xe.words",),
     (0, 1e9): ("optimiser.frozen_steps", "data.more_than", "optimiser.clip", "validation.limit"),
     (0, 2**63 - 1): ("seed",),
@@ -40,7 +48,8 @@ class DataSettings:
         more_than: Words seen more often than this in the training captions are known.
         keep: Where the features lie during training; "host" reads them from the store.
         pseudo: Stores made by `naic distil`: their captions of their images are learnt instead of
-            the human ones. `train` still says what df and a new vocabulary come from.
+            the human ones. `train` still says what df and a new vocabulary come from. With cmal
+            they are what `cmal.xe` holds on to; rewards are for the human captions of `train`.
         unlabelled: Further feature stores, whose images are learnt from by pseudo captions only.
     """
 
@@ -198,11 +207,16 @@ class CMALSettings:
         samples: Sentences sampled for an image.
         entropy: Weight of the mean entropy of the agents that speak, in nats, which keeps them
             from being sure too soon.
-        xe: Weight of the cross-entropy with the human captions.
+        xe: Weight of the cross-entropy with the human captions, or with those of `data.pseudo`
+            where these are given: an anchor.
         bleu4: Weight of BLEU-4 in the reward beside CIDEr-D, whose weight is 1.
         gradient: "sampled" learns from the words that were said, as the paper; "all" from each of
             the topk alternatives too, weighted by the gradient of its probability ("cf" only):
             the same rewards, less noise.
+        kl: Weight of KL(π ‖ π_start) of the agents that speak, in nats: an anchor that needs no
+            captions. π_start is the start model, frozen, without dropout.
+        loose_ends: Taken from the reward of a sentence that ends on a word such as "a" or "with",
+            counterfactual ones too; CIDEr-D is 0 to 10.
     """
 
     topk: int = 2
@@ -212,6 +226,8 @@ class CMALSettings:
     xe: float = 0.0
     bleu4: float = 0.0
     gradient: Literal["sampled", "all"] = "sampled"
+    kl: float = 0.0
+    loose_ends: float = 0.0
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,6 @@ from torch import Tensor
 from naic.device import choose_device
 from naic.errors import CheckpointError, ConfigError, StoreError
 from naic.files import remove_temporaries, write_atomically
-from naic.learn.cider import References, Rewards, make_rewards
 from naic.models.folder import check_fit
 from naic.resume import locked, refuse_changed, refuse_strangers
 from naic.train import checkpoint
@@ -28,7 +27,8 @@ from naic.train.checkpoint import Snapshot
 from naic.train.config import current, settings_toml
 from naic.train.engine import TrainingEngine, check_engine, prepare_speed
 from naic.train.inputs import CONFIG, VOCABULARY, Inputs, find_inputs
-from naic.train.kept import Kept, identity
+from naic.train.kept import Kept
+from naic.train.rewarding import find_rewards, judged_images
 from naic.train.settings import Settings
 from naic.train.stages import make_tools, stage_of
 
@@ -84,7 +84,7 @@ def set_up(
             inputs.spec,
             inputs.model,
             inputs.vocabulary,
-            _rewards(inputs, accelerator, kept),
+            find_rewards(inputs, accelerator, kept),
             prepare_speed(inputs.model, settings.engine),
         )
         engine = TrainingEngine(accelerator, tools, feed)
@@ -201,7 +201,7 @@ def _flat(table: dict[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def _feed(inputs: Inputs, accelerator: Accelerator, kept: Kept) -> Feed:
-    settings = inputs.settings
+    settings, judged = inputs.settings, judged_images(inputs)
     return Feed(
         inputs.images,
         inputs.targets,
@@ -216,23 +216,8 @@ def _feed(inputs: Inputs, accelerator: Accelerator, kept: Kept) -> Feed:
         keep=settings.data.keep,
         fill=stage_of(settings).fill(settings),
         kept=kept,
+        judged=None if judged is None else judged[inputs.targets.rows],
     )
-
-
-def _rewards(inputs: Inputs, accelerator: Accelerator, kept: Kept) -> Rewards | None:
-    settings = inputs.settings
-    reward = stage_of(settings).reward
-    if reward is None:
-        return None
-    with accelerator.main_process_first():  # it leaves the tables beside the store for the others
-        words, splits = inputs.vocabulary, settings.data.train
-        references = kept.get(
-            "references",
-            (identity(inputs.store), words.fingerprint, splits),
-            lambda: References.beside(inputs.store, words, splits),
-        )
-    compiled = settings.engine.compile
-    return make_rewards(references, accelerator.device, reward(settings), compiled=compiled)
 
 
 def _restore(

@@ -145,6 +145,7 @@ STAGES: dict[str, StageSpec] = {  # a new one is a line here, and a table in `se
         reads_words=False,
         advice="Lower schedule.learning_rate, or train the student longer by cross-entropy first.",
         reward=lambda settings: Mix(bleu4=settings.cmal.bleu4),
+        captions=lambda settings: settings.cmal.xe > 0,
         check=_check_cmal,
         equip=equip_cmal,
     ),

@@ -26,6 +26,7 @@ class Tools:
     cross_entropy: Callable[..., Tensor] = cross_entropy  # or its compiled form
     bad_endings: Tensor | None = None  # for cmal: (V,) words that no sentence should end on
     moving: MovingAverage | None = None  # for the baseline "ma"; the engine feeds it
+    start: nn.Module | None = None  # for `cmal.kl`: the model as the run began, never trained
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,7 @@ class StageSpec:
         samples: whether the captioner must be able to sample.
         dropout: whether the model is trained with it.
         fill: whether the places after the period are targets too.
+        captions: of what it learns from rewards, whether captions are learnt beside them.
         check: refuses settings that cannot be, of a model that can say so many words.
         equip: adds to the tools what only this stage needs.
     """
@@ -54,5 +56,6 @@ class StageSpec:
     samples: bool = False
     dropout: Callable[[Settings], bool] = lambda _: True
     fill: Callable[[Settings], bool] = lambda _: False
+    captions: Callable[[Settings], bool] = lambda _: False
     check: Callable[[Settings, int], None] = lambda _settings, _words: None
     equip: Callable[[Tools, Vocabulary], Tools] = lambda tools, _vocabulary: tools

@@ -74,6 +74,10 @@ class Rewards(Protocol):
         """`score` and `counterfactual` in one pass."""
         ...
 
+    def judges(self, image_index: Tensor) -> Tensor:
+        """(B,) whether an image has a reference; one without scores 0 whatever is said of it."""
+        ...
+
 
 def make_rewards(
     references: References,
@@ -122,6 +126,7 @@ class TorchRewards(Rewards):
         self._judge = torch.compile(judge, dynamic=False) if compiled else judge
         self._kernels = torch_rewards
         self._tables = torch_rewards.make_tables(references, device)
+        self._judged = ~self._tables.absent.all(1)  # (I,)
         self._patterns: dict[tuple[int, int], Pattern] = {}
         self._references = references
         self._device = device
@@ -149,6 +154,10 @@ class TorchRewards(Rewards):
             pattern = self._kernels.make_pattern(length, choices, self._device)
             self._patterns[length, choices] = pattern
         return self._judge(words, alternatives, image_index, self._tables, pattern, self._mix)
+
+    def judges(self, image_index: Tensor) -> Tensor:
+        """(B,) whether an image has a reference."""
+        return self._judged[image_index]
 
     def _in_parts(
         self, words: Tensor, alternatives: Tensor, image_index: Tensor, at_once: int
@@ -202,6 +211,10 @@ class NumbaRewards(Rewards):
                 said, others, images, self._tables, self._scratch, rewards, outcomes
             )
         return torch.from_numpy(rewards), torch.from_numpy(outcomes)
+
+    def judges(self, image_index: Tensor) -> Tensor:
+        """(B,) whether an image has a reference."""
+        return torch.from_numpy(self._references.amounts > 0)[image_index]
 
     def _arrays(
         self, words: Tensor, alternatives: Tensor, image_index: Tensor
