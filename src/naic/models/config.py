@@ -37,6 +37,9 @@ class TransformerConfig:
         mirror: With a backbone: share of the images that are mirrored while training.
         seen: Share of an image's regions that are seen while training, others each time: an image
             is then harder to overfit. For images that all have the same number of them.
+        transitions: Rank of the scores that pairs of neighbouring words have beside each agent's
+            own (`chain.py`); 0: agents hear nobody. For a parallel captioner.
+        choices: With transitions: the likeliest words of each agent that sentences are made of.
     """
 
     width: int = 512
@@ -51,6 +54,8 @@ class TransformerConfig:
     seen: float = 1.0
     crop: float = 0.75
     mirror: float = 0.5
+    transitions: int = 0
+    choices: int = 16
 
     def __post_init__(self) -> None:
         for name in ("width", "heads", "encoder_layers", "decoder_layers", "hidden", "length"):
@@ -77,6 +82,11 @@ class TransformerConfig:
                 )
         if not 0 <= self.mirror <= 1:
             raise ConfigError("model.mirror", f"{self.mirror} is not from 0 to 1", "Try 0.5.")
+        for name, least in (("transitions", 0), ("choices", 2)):
+            value = getattr(self, name)
+            if not least <= value <= MOST:
+                why = f"{value} is not from {least} to {MOST}"
+                raise ConfigError(f"model.{name}", why, "Try 16.")
         if not 0 <= self.dropout < 1:
             why = f"{self.dropout} is not from 0 to below 1"
             raise ConfigError("model.dropout", why, "Try 0.1.")

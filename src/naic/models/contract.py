@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from naic.decode.decoding import CHOICES, Decoding, without_repeats
 from naic.decode.stepwise import Beams
 from naic.errors import ConfigError
+from naic.models.chain import Chain, barred_repeats, viterbi
 
 
 @dataclass(frozen=True)
@@ -22,7 +23,8 @@ class CaptionerSpec:
 
     Its network is an nn.Module with an attribute `length`, N, and `forward(features, mask, words)`,
     which gives logits (B, C, N, V) of C captions an image, or (B, 1, N, V) if the words make no
-    difference to it.
+    difference to it. Agents that hear each other have an attribute `transitions` that is not None,
+    and give `ChainScores`.
 
     Attributes:
         config: the frozen dataclass of its settings, [model] in a config file.
@@ -34,6 +36,8 @@ class CaptionerSpec:
         beams: (model, features, mask, width, keep) to the `keep` likeliest sentences that a search
             by `width` at a time finds; None: it cannot search, and cannot be a teacher.
         sample: (model, features, mask, S) to words (B, S, N) by chance; only scst needs it.
+        chain: (model, features, mask) to what the agents say together, or None if each speaks by
+            itself; None: they always do.
         reads_words: whether the network is given the words before the next one: it is then trained
             by the stages that have words to give, and else by those that ask for all at once.
         one_pass: whether `propose` is the same computation for every image, so that it can be
@@ -47,6 +51,7 @@ class CaptionerSpec:
     propose: Callable[[Any, Tensor, Tensor | None, int], tuple[Tensor, Tensor]]
     beams: Callable[[Any, Tensor, Tensor | None, int, int], Beams] | None = None
     sample: Callable[[Any, Tensor, Tensor | None, int], Tensor] | None = None
+    chain: Callable[[Any, Tensor, Tensor | None], Chain | None] | None = None
     reads_words: bool = False
     one_pass: bool = True
     holds_backbone: bool = False
@@ -78,6 +83,9 @@ class CaptionerSpec:
                 why = f"this captioner cannot follow {decoding.beam} sentences: it has one pass"
                 raise ConfigError("beam", why, "Give beam = 1.")
             return self.beams(model, features, mask, decoding.beam, 1).words[:, 0]
+        together = None if self.chain is None else self.chain(model, features, mask)
+        if together is not None:
+            return viterbi(together if decoding.repeats else barred_repeats(together))
         if decoding.repeats:
             return self.propose(model, features, mask, 1)[0][..., 0]
         words, log_probs = self.propose(model, features, mask, CHOICES)

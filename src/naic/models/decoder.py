@@ -6,6 +6,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from naic.errors import ConfigError
+from naic.models.chain import ChainScores, Transitions
 from naic.models.config import TransformerConfig
 from naic.models.layers import (
     CrossAttention,
@@ -128,6 +130,12 @@ class Decoder(nn.Module):
         self.layers = nn.ModuleList(DecoderLayer(config) for _ in range(config.decoder_layers))
         self.norm = nn.LayerNorm(config.width)
         self.output: nn.Linear = WordScores(config.width, words)
+        self.transitions: Transitions | None = None
+        if config.transitions:
+            if causal:
+                why = "a causal captioner hears all words before, and needs no transitions"
+                raise ConfigError("model.transitions", why, "Set it to 0.")
+            self.transitions = Transitions(words, config.width, config.transitions, config.choices)
 
     def remember(self, encoded: Tensor, mask: Tensor | None) -> Memory:
         """All layers' keys and values of the regions (B, R, D), in one multiplication."""
@@ -138,8 +146,11 @@ class Decoder(nn.Module):
         keys, values = both.permute(2, 3, 0, 4, 1, 5).unbind(0)  # (L, B, H, R, d)
         return Memory(keys, values, mask)
 
-    def forward(self, memory: Memory, words: Tensor | None) -> Tensor:
-        """(B, C, N, V) logits of each word after those before it; parallel: (B, 1, N, V)."""
+    def forward(self, memory: Memory, words: Tensor | None) -> Tensor | ChainScores:
+        """(B, C, N, V) logits of each word after those before it; parallel: (B, 1, N, V).
+
+        With transitions also how each agent weighs what it hears.
+        """
         x = self.dropout(self._inputs(memory, words))
         # unbind, not an index for each layer: its gradient is one stack instead of L sums
         for layer, keys, values in zip(
@@ -147,8 +158,11 @@ class Decoder(nn.Module):
         ):
             assert isinstance(layer, DecoderLayer)
             x = layer(x, keys, values, memory.mask, causal=self.causal)
-        scores: Tensor = self.output(self.norm(x))
-        return scores
+        x = self.norm(x)
+        scores: Tensor = self.output(x)
+        return (
+            scores if self.transitions is None else ChainScores(scores, self.transitions.context(x))
+        )
 
     def _inputs(self, memory: Memory, words: Tensor | None) -> Tensor:
         """(B, C, N, D) what the first layer is given."""

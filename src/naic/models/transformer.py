@@ -12,6 +12,8 @@ from torch import Tensor, nn
 from naic.decode.policy import choose, log_policy, parallel
 from naic.decode.stepwise import Beams, beam_search, greedy, sample
 from naic.errors import ConfigError
+from naic.models.chain import Chain, ChainScores, Transitions, steps
+from naic.models.chain import sample as sample_chain
 from naic.models.config import TransformerConfig
 from naic.models.contract import CaptionerSpec
 from naic.models.decoder import Cache, Decoder, Memory
@@ -131,10 +133,17 @@ class TransformerCaptioner(nn.Module):
         if config.backbone:
             self.backbone, self._as_pixels = inside.make(), as_pixels
 
+    @property
+    def transitions(self) -> Transitions | None:
+        """What the agents hear of each other; None: nothing."""
+        return self.decoder.transitions
+
     def forward(
         self, features: Tensor, mask: Tensor | None = None, words: Tensor | None = None
-    ) -> Tensor:
+    ) -> Tensor | ChainScores:
         """Logits (B, C, N, V) of C captions an image; parallel (B, 1, N, V), whatever the words.
+
+        With transitions a pair: the logits, and what `Transitions.chain` needs beside them.
 
         The image is encoded once for all its captions.
 
@@ -144,8 +153,8 @@ class TransformerCaptioner(nn.Module):
             words: (B, C, N) int64, the captions to be said. A causal captioner hears them one
                 place later, after BOS; PAD among them is harmless.
         """
-        logits: Tensor = self.decoder(self.encode(features, mask), words)
-        return logits
+        said: Tensor | ChainScores = self.decoder(self.encode(features, mask), words)
+        return said
 
     def encode(self, features: Tensor, mask: Tensor | None = None) -> Memory:
         """What the decoder needs to know of the images."""
@@ -209,8 +218,18 @@ def _propose(
     if model.causal:
         words, log_probs = greedy(model, model.encode(features, mask))
         return words[..., None], log_probs[..., None]
-    logits = model(features, mask)[:, 0]  # (B, N, V)
-    return parallel(logits, min(choices, model.words - len(NEVER)))
+    said = model(features, mask)
+    logits = said.logits if isinstance(said, ChainScores) else said  # (B, 1, N, V)
+    return parallel(logits[:, 0], min(choices, model.words - len(NEVER)))
+
+
+@torch.no_grad()
+def _chain(model: TransformerCaptioner, features: Tensor, mask: Tensor | None) -> Chain | None:
+    """What the agents say together; None: each speaks by itself."""
+    if model.transitions is None:
+        return None
+    logits, context = model(features, mask)
+    return model.transitions.chain(logits[:, 0], context[:, 0])
 
 
 @torch.no_grad()
@@ -226,6 +245,9 @@ def _sample(
 ) -> Tensor:
     if model.causal:
         return sample(model, model.encode(features, mask), samples).words
+    together = _chain(model, features, mask)
+    if together is not None:
+        return sample_chain(steps(together), samples)
     log_probs = log_policy(model(features, mask))  # (B, 1, N, V)
     return choose(log_probs.expand(-1, samples, -1, -1))
 
@@ -245,5 +267,6 @@ PARALLEL = CaptionerSpec(
     partial(TransformerCaptioner, causal=False),
     _propose,
     sample=_sample,
+    chain=_chain,
     holds_backbone=True,
 )
