@@ -224,7 +224,8 @@ class Captioner:
             if decoding.alternatives and self._searches is not None:
                 words, scores = self._searches.beams(pixels, decoding.alternatives)
                 found = found_sentences(words.tolist(), scores.tolist())
-        if not np.isfinite(said.log_probs[..., 0]).all() or np.isnan(said.log_probs).any():
+        numbers = np.isfinite(said.log_probs[..., 0]).all() and not np.isnan(said.log_probs).any()
+        if not numbers or (said.pairs is not None and not np.isfinite(said.pairs).all()):
             why = "it gives no probability to any word: its weights are no numbers"
             hint = "Use a whole copy of the model."
             if self.engine.precision == "float16":
