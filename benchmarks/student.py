@@ -1,4 +1,4 @@
-r"""What a study of students begins with: a teacher, its captions, a student of them; in one process.
+r"""What a study of students begins with: a teacher, its captions, and a student of them.
 
 python benchmarks/student.py data/coco-features --configs configs/coco --out runs/student \
     [--unlabelled data/flickr8k-features]

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from naic.decode.policy import parallel
 from naic.models.captioners import CAPTIONERS
-from naic.models.contract import CaptionerSpec
+from naic.models.contract import CaptionerSpec, Proposed
 from naic.text.vocabulary import NEVER
 
 
@@ -36,10 +36,9 @@ class Bag(nn.Module):
 
 
 @torch.no_grad()
-def propose(
-    model: Bag, features: Tensor, mask: Tensor | None, choices: int
-) -> tuple[Tensor, Tensor]:
-    return parallel(model(features, mask)[:, 0], min(choices, model.words - len(NEVER)))
+def propose(model: Bag, features: Tensor, mask: Tensor | None, choices: int) -> Proposed:
+    logits = model(features, mask)[:, 0]
+    return Proposed(*parallel(logits, min(choices, model.words - len(NEVER))))
 
 
 BAG = CaptionerSpec(BagConfig, Bag, propose)

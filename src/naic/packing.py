@@ -31,6 +31,12 @@ MATRIX_BITS = 5  # of a vision transformer in the backbone, which has many weigh
 CALIBRATED_BITS = 4  # of the same, rounded by what it does on images (`models/rounding.py`)
 FIRST_BITS = 10  # of what a vision transformer begins with
 _FIRST = (".patch.weight", ".positions")
+_OF_WORDS = (
+    "decoder.output.weight",
+    "decoder.embedding.weight",
+    "decoder.transitions.before.weight",
+    "decoder.transitions.after.weight",
+)
 # Steps are tried from 0.6 of the one that reaches the largest weight: with few bits it is better
 # to cut off the largest than to be coarse everywhere.
 _SHRINKS = tuple(0.6 + 0.025 * i for i in range(17))
@@ -49,7 +55,8 @@ class PackRule:
 
     Attributes:
         bits: of the layers between the backbone and the words.
-        output_bits: of what stands for words: the output layer, and a causal model's embedding.
+        output_bits: of what stands for words: the output layer, a causal model's embedding, and
+            what words do to their neighbours in a model with transitions.
         backbone_bits: of the backbone inside a model; None: `CONVOLUTION_BITS` or `MATRIX_BITS`.
         group: the most inputs that share a scale.
     """
@@ -79,8 +86,8 @@ class PackRule:
             if weight.dim() > 2:
                 return self.backbone_bits or CONVOLUTION_BITS, inputs
             return self.backbone_bits or MATRIX_BITS, largest_divisor(inputs, self.group)
-        words = name in ("decoder.output.weight", "decoder.embedding.weight")
-        return (self.output_bits if words else self.bits), largest_divisor(inputs, self.group)
+        bits = self.output_bits if name in _OF_WORDS else self.bits
+        return bits, largest_divisor(inputs, self.group)
 
 
 def largest_divisor(number: int, most: int) -> int:

@@ -15,7 +15,7 @@ from naic.errors import CheckpointError, VocabularyError, WriteError
 from naic.models import folder as folder_module
 from naic.models.captioners import CAPTIONERS
 from naic.models.config import TransformerConfig
-from naic.models.contract import CaptionerSpec
+from naic.models.contract import CaptionerSpec, Proposed
 from naic.models.folder import ModelSettings, load_model, write_model
 from naic.text.vocabulary import SPECIAL, Vocabulary
 from naic.train import checkpoint as checkpoint_module
@@ -34,7 +34,7 @@ def _build_tiny(config: TinyConfig, features: int, words: int) -> nn.Module:
     return nn.Sequential(nn.Linear(features, config.width), nn.Linear(config.width, words))
 
 
-def _propose(*_: object) -> tuple[Tensor, Tensor]:
+def _propose(*_: object) -> Proposed:
     raise AssertionError
 
 

@@ -16,6 +16,7 @@ NETWORK = "efficientnet-lite0"
 FEATURES = 1280
 PIXELS = 64
 LENGTH = 6
+CHAIN = 7  # words of each agent that a model with transitions looks at
 WORDS = Vocabulary.build(
     ["a black cat sits on the red sofa and looks at two small dogs"], more_than=0
 )
@@ -30,19 +31,25 @@ def make_model(
     seed: int = 0,
     says: str | None = None,
     spoilt: bool = False,
+    transitions: int = 0,
     **settings: Any,
 ) -> Path:
     """A model folder. With `says`, that word stands at every place, whatever the image.
 
     `backbone` is inside the model, `source` is what made the features of a model without one;
-    `settings` are put over those of ModelSettings.
+    `settings` are put over those of ModelSettings. With `transitions` neighbours matter: what
+    starts at nothing is set by chance.
     """
     sizes = {"width": 32, "heads": 2, "encoder_layers": 1, "decoder_layers": 1, "hidden": 64}
-    config = TransformerConfig(**sizes, length=LENGTH, backbone=backbone)  # type: ignore[arg-type]
+    sizes |= {"length": LENGTH, "transitions": transitions, "choices": CHAIN}
+    config = TransformerConfig(**sizes, backbone=backbone)  # type: ignore[arg-type]
     torch.manual_seed(seed)
     features = PATCH if backbone else FEATURES
     model = CAPTIONERS[captioner].build(config, features, len(WORDS))
     weights: dict[str, Tensor] = model.state_dict()
+    if transitions:
+        for name in ("after", "context"):
+            weights[f"decoder.transitions.{name}.weight"].normal_(std=0.4)
     if says is not None:
         weights["decoder.output.weight"].zero_()
         weights["decoder.output.bias"].zero_()[WORDS.id(says)] = 2.0

@@ -39,6 +39,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     make_model(folder / "seeing", backbone=NETWORK)
     make_model(folder / "backbone")
     make_model(folder / "causal", "causal", backbone=NETWORK)
+    make_model(folder / "chain", backbone=NETWORK, transitions=4)
     return folder
 
 
@@ -53,6 +54,13 @@ def same(one: Proposals, other: Proposals) -> None:
     assert one.words.shape == other.words.shape
     assert np.array_equal(one.words[..., 0], other.words[..., 0])
     assert np.allclose(one.log_probs, other.log_probs, rtol=1e-4, atol=1e-4)
+    if one.pairs is None or other.pairs is None:
+        assert one.pairs is other.pairs
+        return
+    places = one.words == other.words  # where two of one probability changed places, pairs did
+    assert places.mean() > 0.9
+    both = places[:, :-1, :, None] & places[:, 1:, None]
+    assert np.allclose(one.pairs[both], other.pairs[both], rtol=1e-3, atol=1e-3)
 
 
 def test_an_engine_says_what_the_model_says(models: Path) -> None:
@@ -87,7 +95,7 @@ def test_batches_are_padded_by_less_than_half(count: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # torch's own, while it compiles
-@pytest.mark.parametrize("name", ["seeing", "causal"])
+@pytest.mark.parametrize("name", ["seeing", "causal", "chain"])
 def test_compiled_it_says_the_same(models: Path, name: str) -> None:
     eager = make_ready(models / name, "cpu", "eager", "auto").engine
     compiled = make_ready(models / name, "cpu", "compile", "auto").engine
@@ -119,7 +127,7 @@ def exact_convolutions() -> Iterator[None]:
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("name", ["seeing", "backbone", "causal"])
+@pytest.mark.parametrize("name", ["seeing", "backbone", "causal", "chain"])
 def test_a_graph_says_what_the_model_says(
     models: Path, name: str, exact_convolutions: None
 ) -> None:
@@ -141,7 +149,7 @@ def test_on_a_gpu_a_graph_in_float16_is_chosen(models: Path) -> None:
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("name", ["seeing", "backbone", "causal"])
+@pytest.mark.parametrize("name", ["seeing", "backbone", "causal", "chain"])
 @pytest.mark.parametrize(("precision", "apart"), [("bfloat16", 0.2), ("float16", 0.03)])
 def test_half_the_bits_say_nearly_the_same(
     models: Path, name: str, precision: str, apart: float

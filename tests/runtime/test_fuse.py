@@ -1,5 +1,6 @@
 """A captioner that was made ready for use says what it said before."""
 
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -114,7 +115,31 @@ def test_fused_layers_say_the_same_on_a_cpu_too(causal: bool) -> None:
 
 
 def propose(model: TransformerCaptioner, features: Tensor) -> tuple[Tensor, Tensor]:
-    return (CAUSAL if model.causal else PARALLEL).propose(model, features, None, 2)
+    words, log_probs, pairs = (CAUSAL if model.causal else PARALLEL).propose(
+        model, features, None, 2
+    )
+    assert pairs is None
+    return words, log_probs
+
+
+def test_agents_that_hear_each_other_say_the_same() -> None:
+    torch.manual_seed(0)
+    model = TransformerCaptioner(replace(GRID, transitions=3, choices=4), 8, 12, causal=False)
+    transitions = model.eval().transitions
+    assert transitions is not None
+    for part in (transitions.after, transitions.context):
+        torch.nn.init.normal_(part.weight)
+    features = torch.randn(2, 9, 8)
+    with torch.no_grad():
+        before = PARALLEL.propose(model, features, None, 2)
+        fuse(model, features)
+        assert type(model.decoder) is OpenedDecoder
+        fuse_layers(model)
+        after = PARALLEL.propose(model, features, None, 2)
+    assert torch.equal(after.words, before.words)
+    assert before.pairs is not None
+    assert before.pairs.shape == (2, 3, 4, 4)
+    assert_close(after.pairs, before.pairs)
 
 
 @pytest.mark.parametrize("causal", [False, True])

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from naic.backbones.inside import PREFIX, backbone_digest, backbone_tensors
 from naic.backbones.load import load_backbone
+from naic.decode.best_first import Sentence, n_best
 from naic.decode.decoding import READABLE, Decoding
 from naic.decode.policy import log_policy, parallel
 from naic.errors import CheckpointError, ConfigError, NaicError
@@ -23,7 +24,7 @@ from naic.models.folder import load_model
 from naic.models.transformer import TransformerCaptioner
 from naic.runtime.captioner import Caption, Captioner, Rescoring
 from naic.runtime.rescore import as_words, candidates, rescored
-from naic.runtime.sentences import Proposals, Sentence, n_best
+from naic.runtime.sentences import Proposals
 from naic.text import Vocabulary
 from naic.text.vocabulary import BOS, PAD, PERIOD
 from tests.images.images import encode, photo

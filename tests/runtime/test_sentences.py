@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from naic.decode.best_first import n_best
 from naic.decode.decoding import READABLE, Decoding
 from naic.errors import ConfigError
-from naic.runtime.sentences import Caption, Proposals, found_sentences, n_best, write
+from naic.runtime.sentences import Caption, Proposals, found_sentences, write
 from naic.text import Vocabulary
 from naic.text.vocabulary import PAD, PERIOD
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from naic.models.captioners import CAPTIONERS
 from naic.models.config import TransformerConfig
-from naic.models.contract import CaptionerSpec
+from naic.models.contract import CaptionerSpec, Proposed
 from naic.models.folder import ModelSettings, load_model
 from naic.text.vocabulary import SPECIAL, Vocabulary
 from naic.train.checkpoint import clean, keep_best, latest, load, save
@@ -74,7 +74,7 @@ def _build(config: TransformerConfig, features: int, words: int) -> nn.Module:
     return nn.Linear(features, words)
 
 
-def _propose(*_: object) -> tuple[Tensor, Tensor]:
+def _propose(*_: object) -> Proposed:
     raise AssertionError
 
 

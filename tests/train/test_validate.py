@@ -13,7 +13,7 @@ from naic.decode.decoding import Decoding
 from naic.decode.stepwise import Beams
 from naic.errors import DataError
 from naic.metrics.cider import cider
-from naic.models.contract import CaptionerSpec
+from naic.models.contract import CaptionerSpec, Proposed
 from naic.text import PAD, Vocabulary, tokenise
 from naic.train import validate as validate_module
 from naic.train.validate import Validator
@@ -58,11 +58,9 @@ def parroting() -> CaptionerSpec:
     def build(config: object, features: int, words: int) -> nn.Module:
         raise AssertionError
 
-    def propose(
-        model: Parrot, features: Tensor, mask: Tensor | None, choices: int
-    ) -> tuple[Tensor, Tensor]:
+    def propose(model: Parrot, features: Tensor, mask: Tensor | None, choices: int) -> Proposed:
         words = model.say(features, mask, 1)[..., None]
-        return words, torch.zeros(words.shape)
+        return Proposed(words, torch.zeros(words.shape))
 
     def beams(model: Parrot, features: Tensor, mask: Tensor | None, width: int, keep: int) -> Beams:
         words = model.say(features, mask, width)[:, None]

@@ -4,6 +4,10 @@ Each agent names its likeliest word, and now and then two neighbours name the sa
 girl riding"). Training makes that rare, not impossible. What the agents would have said instead is
 known, too: among all sentences of their likeliest words, `without_repeats` takes the one with the
 highest probability that has no such repeat. A caption without a repeat stays as it is.
+
+Of a model with transitions between neighbours (a chain, `decode/chains.py`) no agent's word can be
+told without the others': the likeliest sentence is found by the same dynamic programme, with
+repeats or without.
 """
 
 from collections.abc import Sequence
@@ -74,13 +78,30 @@ class Decoding:
 READABLE = Decoding(repeats=False, bad_endings=False)  # for people, as `naic caption` gives them
 
 
-def without_repeats(words: Words, log_probs: LogProbs) -> npt.NDArray[np.intp]:
+def likeliest_words(
+    words: Words, log_probs: LogProbs, pairs: LogProbs | None
+) -> npt.NDArray[np.intp]:
+    """Which of its words each agent says if nothing is ruled out, (B, N) places in K.
+
+    Without transitions, its likeliest one; with `pairs`, the one of the likeliest sentence. The
+    arguments are those of `without_repeats`.
+    """
+    if pairs is None:
+        return np.zeros(words.shape[:2], np.intp)
+    return _best(words, log_probs, pairs, repeats=True)
+
+
+def without_repeats(
+    words: Words, log_probs: LogProbs, pairs: LogProbs | None = None
+) -> npt.NDArray[np.intp]:
     """Which of its words each agent says, so that no sentence has a repeat.
 
     Args:
         words: (B, N, K) the K likeliest words of each agent, best first; K of at least 2, so that
             there always is such a sentence.
         log_probs: (B, N, K) theirs.
+        pairs: (B, N-1, K, K) of a model with transitions: what is added to the score of a sentence
+            in which agent n says its i-th word and agent n+1 its j-th; None: there are none.
 
     Returns:
         (B, N) places in K. The agents after the period keep their likeliest words.
@@ -88,10 +109,11 @@ def without_repeats(words: Words, log_probs: LogProbs) -> npt.NDArray[np.intp]:
     if words.shape[-1] < 2:
         why = "with one word each the agents have nothing to choose from"
         raise ConfigError("alternatives", why, f"Ask for {CHOICES}.")
-    chosen = np.zeros(words.shape[:2], np.intp)
-    repeats = _repeats(words[..., 0])
+    chosen = likeliest_words(words, log_probs, pairs)
+    repeats = _repeats(np.take_along_axis(words, chosen[..., None], -1)[..., 0])
     if repeats.any():
-        chosen[repeats] = _best(words[repeats], np.maximum(log_probs[repeats], IMPOSSIBLE))
+        heard = None if pairs is None else pairs[repeats]
+        chosen[repeats] = _best(words[repeats], log_probs[repeats], heard, repeats=False)
     return chosen
 
 
@@ -102,26 +124,31 @@ def _repeats(said: Words) -> npt.NDArray[np.bool_]:
     return np.asarray((same & speaking[:, 1:]).any(1))
 
 
-def _best(words: Words, log_probs: LogProbs) -> npt.NDArray[np.intp]:
+def _best(
+    words: Words, log_probs: LogProbs, pairs: LogProbs | None, *, repeats: bool
+) -> npt.NDArray[np.intp]:
     """(b, N) the choices of the likeliest sentences, by dynamic programming over the agents.
 
-    A sentence ends at its period or with the last agent. To compare sentences of different
-    length, the agents after the period count with their likeliest words, which they say anyway.
+    A sentence ends at its period or with the last agent. To compare sentences of different length,
+    agents that do not hear each other count after the period, too, with their likeliest words,
+    which they say anyway. In a chain a sentence has a score of its own, which is compared.
     """
     rows, agents, _ = words.shape
     each = np.arange(rows)
+    log_probs = np.maximum(log_probs, IMPOSSIBLE)
     after = log_probs[..., 0].sum(1, keepdims=True) - np.cumsum(log_probs[..., 0], 1)  # (b, N)
-    # (b, K) the best sentence so far that ends with this word; to say nothing at all is no way out
-    reached = np.where(words[:, 0] == PERIOD, -np.inf, log_probs[:, 0])
+    if pairs is not None:
+        after = np.zeros_like(after)
+    # (b, K) the best sentence so far that ends with this word; to say nothing is no way out
+    silent = (words[:, 0] == PERIOD) & (not repeats)
+    reached = np.where(silent, -np.inf, log_probs[:, 0])
     came_from = np.zeros(words.shape, np.intp)
     best, end, last = np.full(rows, -np.inf), np.zeros(rows, np.intp), np.zeros(rows, np.intp)
     for agent in range(agents):
         if agent:
-            before = words[:, agent - 1]  # (b, K)
-            barred = (before[:, None, :] == words[:, agent][:, :, None]) | (before == PERIOD)[
-                :, None, :
-            ]  # (b, K, K): this word after that one
-            reach = np.where(barred, -np.inf, reached[:, None, :])
+            reach = _reach(words[:, agent - 1 : agent + 1], reached, repeats=repeats)  # (b, K, K)
+            if pairs is not None:
+                reach = reach + pairs[:, agent - 1].swapaxes(1, 2)
             came_from[:, agent] = reach.argmax(-1)
             reached = reach.max(-1) + log_probs[:, agent]
         ends = (words[:, agent] == PERIOD) | (agent == agents - 1)
@@ -136,3 +163,18 @@ def _best(words: Words, log_probs: LogProbs) -> npt.NDArray[np.intp]:
         chosen[inside, agent] = last[inside]
         last = np.where(inside, came_from[each, agent, last], last)
     return chosen
+
+
+def _reach(words: Words, reached: LogProbs, *, repeats: bool) -> LogProbs:
+    """(b, K, K) what is reached before each word [b, j] by way of the word [b, i] before it.
+
+    Args:
+        words: (b, 2, K) those of the agent before, and its own.
+        reached: (b, K) by the agent before.
+        repeats: whether both may say the same.
+    """
+    before, own = words[:, 0, None, :], words[:, 1, :, None]
+    barred = before == PERIOD
+    if not repeats:
+        barred = barred | (before == own)
+    return np.where(barred, -np.inf, reached[:, None, :])

@@ -6,15 +6,38 @@ network is asked for words, put together as a `CaptionerSpec`; and one line in `
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from naic.decode.decoding import CHOICES, Decoding, without_repeats
+from naic.decode.decoding import CHOICES, Decoding, likeliest_words, without_repeats
+from naic.decode.policy import spoken
 from naic.decode.stepwise import Beams
 from naic.errors import ConfigError
-from naic.models.chain import Chain, barred_repeats, viterbi
+from naic.models.chain import Chain
+from naic.text.vocabulary import PERIOD
+
+
+class Proposed(NamedTuple):
+    """What a network proposes to say of B images, on its device.
+
+    Attributes:
+        words: (B, N, K) int64, the likeliest words of each agent, best first.
+        log_probs: (B, N, K) theirs.
+        pairs: (B, N-1, K, K) with transitions between neighbours: what is added to the score of a
+            sentence in which agent n says its i-th word and agent n+1 its j-th; else None.
+    """
+
+    words: Tensor
+    log_probs: Tensor
+    pairs: Tensor | None = None
+
+    def on_host(self) -> "Proposed":
+        """The same on the host, the numbers as float32."""
+        log_probs = self.log_probs.float().cpu()
+        pairs = None if self.pairs is None else self.pairs.float().cpu()
+        return Proposed(self.words.cpu(), log_probs, pairs)
 
 
 @dataclass(frozen=True)
@@ -31,8 +54,9 @@ class CaptionerSpec:
         build: (config, feature size F, vocabulary size V) to the network; also on torch's "meta"
             device, where only the shapes are found.
         propose: (model, features (B, R, F), mask (B, R) or None, K) to the K likeliest words of
-            each place and their log-probabilities, (B, N, K) both, the best first. A captioner
-            that writes word by word has chosen before it goes on, and gives K = 1.
+            each place and their log-probabilities. A captioner that writes word by word has chosen
+            before it goes on, and gives K = 1; one with transitions gives as many as it has to
+            choose from, whatever K is, and how they go together.
         beams: (model, features, mask, width, keep) to the `keep` likeliest sentences that a search
             by `width` at a time finds; None: it cannot search, and cannot be a teacher.
         sample: (model, features, mask, S) to words (B, S, N) by chance; only scst needs it.
@@ -48,7 +72,7 @@ class CaptionerSpec:
 
     config: type[Any]
     build: Callable[[Any, int, int], nn.Module]
-    propose: Callable[[Any, Tensor, Tensor | None, int], tuple[Tensor, Tensor]]
+    propose: Callable[[Any, Tensor, Tensor | None, int], Proposed]
     beams: Callable[[Any, Tensor, Tensor | None, int, int], Beams] | None = None
     sample: Callable[[Any, Tensor, Tensor | None, int], Tensor] | None = None
     chain: Callable[[Any, Tensor, Tensor | None], Chain | None] | None = None
@@ -83,14 +107,14 @@ class CaptionerSpec:
                 why = f"this captioner cannot follow {decoding.beam} sentences: it has one pass"
                 raise ConfigError("beam", why, "Give beam = 1.")
             return self.beams(model, features, mask, decoding.beam, 1).words[:, 0]
-        together = None if self.chain is None else self.chain(model, features, mask)
-        if together is not None:
-            return viterbi(together if decoding.repeats else barred_repeats(together))
-        if decoding.repeats:
-            return self.propose(model, features, mask, 1)[0][..., 0]
-        words, log_probs = self.propose(model, features, mask, CHOICES)
-        if words.shape[-1] == 1:  # it has heard what it said before
-            return words[..., 0]
-        words = words.cpu()
-        chosen = without_repeats(words.numpy(), log_probs.float().cpu().numpy())
-        return words.gather(2, torch.from_numpy(chosen)[..., None])[..., 0]
+        said = self.propose(model, features, mask, 1 if decoding.repeats else CHOICES)
+        # without transitions; or it has heard what it said before
+        if said.pairs is None and (decoding.repeats or said.words.shape[-1] == 1):
+            return said.words[..., 0]
+        said = said.on_host()
+        pairs = None if said.pairs is None else said.pairs.numpy()
+        find = likeliest_words if decoding.repeats else without_repeats
+        chosen = torch.from_numpy(find(said.words.numpy(), said.log_probs.numpy(), pairs))
+        words = said.words.gather(2, chosen[..., None])[..., 0]
+        # In a chain nobody speaks after the period.
+        return words if pairs is None else words.where(spoken(words), PERIOD)

@@ -158,11 +158,15 @@ class Decoder(nn.Module):
         ):
             assert isinstance(layer, DecoderLayer)
             x = layer(x, keys, values, memory.mask, causal=self.causal)
+        return self.answer(x)
+
+    def answer(self, x: Tensor) -> Tensor | ChainScores:
+        """What is said by the last layer's (B, C, N, D)."""
         x = self.norm(x)
         scores: Tensor = self.output(x)
-        return (
-            scores if self.transitions is None else ChainScores(scores, self.transitions.context(x))
-        )
+        if self.transitions is None:
+            return scores
+        return ChainScores(scores, self.transitions.context(x))
 
     def _inputs(self, memory: Memory, words: Tensor | None) -> Tensor:
         """(B, C, N, D) what the first layer is given."""

@@ -15,7 +15,7 @@ from naic.errors import ConfigError
 from naic.models.chain import Chain, ChainScores, Transitions, steps
 from naic.models.chain import sample as sample_chain
 from naic.models.config import TransformerConfig
-from naic.models.contract import CaptionerSpec
+from naic.models.contract import CaptionerSpec, Proposed
 from naic.models.decoder import Cache, Decoder, Memory
 from naic.models.layers import FeedForward, GridCodes, SelfAttention, additive, linear
 from naic.text.vocabulary import NEVER
@@ -213,14 +213,16 @@ class TransformerCaptioner(nn.Module):
 @torch.no_grad()
 def _propose(
     model: TransformerCaptioner, features: Tensor, mask: Tensor | None, choices: int
-) -> tuple[Tensor, Tensor]:
+) -> Proposed:
     """The likeliest words of each agent, (B, N, K); a causal one's sentence, (B, N, 1)."""
     if model.causal:
         words, log_probs = greedy(model, model.encode(features, mask))
-        return words[..., None], log_probs[..., None]
+        return Proposed(words[..., None], log_probs[..., None])
     said = model(features, mask)
-    logits = said.logits if isinstance(said, ChainScores) else said  # (B, 1, N, V)
-    return parallel(logits[:, 0], min(choices, model.words - len(NEVER)))
+    if model.transitions is None:
+        return Proposed(*parallel(said[:, 0], min(choices, model.words - len(NEVER))))
+    words, log_probs = parallel(said.logits[:, 0], model.transitions.choices)
+    return Proposed(words, log_probs, model.transitions.pairs(words, said.context[:, 0]))
 
 
 @torch.no_grad()

@@ -249,7 +249,8 @@ class Captioner:
 
     def _check(self, said: Proposals) -> None:
         """Refuse words of which a model says nothing."""
-        if not np.isfinite(said.log_probs[..., 0]).all() or np.isnan(said.log_probs).any():
+        numbers = np.isfinite(said.log_probs[..., 0]).all() and not np.isnan(said.log_probs).any()
+        if not numbers or (said.pairs is not None and not np.isfinite(said.pairs).all()):
             why = "it gives no probability to any word: its weights are no numbers"
             hint = "Use a whole copy of the model."
             if self.engine.precision == "float16":

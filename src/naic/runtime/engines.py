@@ -21,7 +21,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from naic.decode.decoding import CHOICES
 from naic.decode.stepwise import Beams
 from naic.errors import ConfigError
-from naic.models.contract import CaptionerSpec
+from naic.models.contract import CaptionerSpec, Proposed
 from naic.runtime.fuse import fewer_kernels, fuse
 from naic.runtime.sentences import Proposals
 
@@ -30,6 +30,7 @@ MOST_PIXELS = 2048  # a side: a stranger's model must not fill the memory
 FEW = 4  # images: starting a kernel takes longer than running it
 WARM_UP = 3  # passes before a graph is captured: libraries choose their kernels and working space
 _RECORDING = threading.Lock()  # CUDA records one graph at a time in a process
+PROPOSED = (torch.int64, torch.float32, torch.float32)  # words, log-probabilities, pairs
 KINDS = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
 
@@ -100,8 +101,8 @@ class Whole(nn.Module):
             fuse(self.model, self.seen(pixels[:1].to(kind.device)))
             self._settled = True
 
-    def forward(self, pixels: Tensor) -> tuple[Tensor, Tensor]:
-        """uint8 (B, P, P, 3) to words and log-probabilities (B, N, K)."""
+    def forward(self, pixels: Tensor) -> Proposed:
+        """uint8 (B, P, P, 3) to words and log-probabilities (B, N, K), and their pairs if any."""
         return self.spec.propose(self.model, self.seen(pixels), None, CHOICES)
 
     @torch.inference_mode()
@@ -143,8 +144,7 @@ class EagerEngine:
     def __call__(self, pixels: Tensor) -> Proposals:
         """uint8 (B, P, P, 3) on the host, any B from 1 on."""
         self._whole.settle(pixels)
-        words, log_probs = self._whole(pixels.to(self.device))
-        return Proposals(words.cpu().numpy(), log_probs.float().cpu().numpy())
+        return as_arrays(self._whole(pixels.to(self.device)).on_host(), len(pixels))
 
 
 class CompiledEngine(EagerEngine):
@@ -165,8 +165,7 @@ class CompiledEngine(EagerEngine):
         count = len(pixels)
         batch = pixels.new_zeros(padded(count), *pixels.shape[1:])
         batch[:count] = pixels
-        words, log_probs = self._run(batch.to(self.device))
-        return Proposals(words[:count].cpu().numpy(), log_probs[:count].float().cpu().numpy())
+        return as_arrays(self._run(batch.to(self.device)).on_host(), count)
 
 
 class _Graph(NamedTuple):
@@ -178,8 +177,7 @@ class _Graph(NamedTuple):
 
     graph: torch.cuda.CUDAGraph
     pixels: Tensor
-    words: Tensor
-    log_probs: Tensor
+    said: Proposed
     features: Tensor | None
 
 
@@ -190,7 +188,7 @@ class GraphEngine(EagerEngine):
 
     def __init__(self, whole: Whole, pixels: int, device: torch.device, precision: str) -> None:
         super().__init__(whole, pixels, device, precision)
-        self._run: Callable[[Tensor], tuple[Tensor, Tensor]] = self._whole
+        self._run: Callable[[Tensor], Proposed] = self._whole
         self._graphs: dict[int, _Graph] = {}
         # The graphs share their working space: no two of them run at once.
         self._pool = torch.cuda.graph_pool_handle()
@@ -210,8 +208,8 @@ class GraphEngine(EagerEngine):
             recorded.graph.replay()
             torch.cuda.current_stream().synchronize()
         self._whole.features = recorded.features
-        words, log_probs = recorded.words[:count], recorded.log_probs[:count]
-        return Proposals(words.numpy().copy(), log_probs.numpy().copy())
+        words, log_probs, pairs = as_arrays(recorded.said, count)
+        return Proposals(words.copy(), log_probs.copy(), None if pairs is None else pairs.copy())
 
     def _record(self, size: int, like: Tensor) -> _Graph:
         """Words and probabilities go to the host; pixels come from where those of `like` are."""
@@ -225,18 +223,20 @@ class GraphEngine(EagerEngine):
             for _ in range(WARM_UP):
                 found = self._run(pixels.to(self.device))
         torch.cuda.current_stream().wait_stream(stream)
-        words, log_probs = (
-            torch.empty(tensor.shape, dtype=kind, pin_memory=True)
-            for tensor, kind in zip(found, (torch.int64, torch.float32), strict=True)
-        )
+        kept = [
+            None if tensor is None else torch.empty(tensor.shape, dtype=kind, pin_memory=True)
+            for tensor, kind in zip(found, PROPOSED, strict=True)
+        ]
         graph = torch.cuda.CUDAGraph()
         # thread_local: another thread of the program may use the GPU for something else meanwhile.
         recording = torch.cuda.graph(graph, self._pool, stream, capture_error_mode="thread_local")
         with recording, kernels(size, side):
             found = self._run(pixels.to(self.device, non_blocking=True))
-            for kept, tensor in zip((words, log_probs), found, strict=True):
-                kept.copy_(tensor.to(kept.dtype), non_blocking=True)
-        return _Graph(graph, pixels, words, log_probs, self._whole.features)
+            for place, tensor in zip(kept, found, strict=True):
+                if place is not None and tensor is not None:
+                    place.copy_(tensor.to(place.dtype), non_blocking=True)
+        said = Proposed(*kept)  # type: ignore[arg-type]
+        return _Graph(graph, pixels, said, self._whole.features)
 
 
 class CompiledGraphEngine(GraphEngine):
@@ -248,6 +248,13 @@ class CompiledGraphEngine(GraphEngine):
         super().__init__(whole, pixels, device, precision)
         self._run = torch.compile(self._whole, dynamic=False)
         if_it_compiles(self, pixels)
+
+
+def as_arrays(said: Proposed, count: int) -> Proposals:
+    """What is said of the first `count` images; on the host, and not copied."""
+    words, log_probs = said.words[:count].numpy(), said.log_probs[:count].numpy()
+    pairs = None if said.pairs is None else said.pairs[:count].numpy()
+    return Proposals(words, log_probs, pairs)
 
 
 def if_it_compiles(engine: Engine, pixels: int) -> None:

@@ -23,7 +23,8 @@ from naic.runtime.onnx_engine import FORMAT, VERSION
 if TYPE_CHECKING:
     import onnx
 
-PIXELS, WORDS, CONFIDENCES = "pixels", "words", "confidences"  # what goes in, and what comes out
+PIXELS = "pixels"  # what goes in
+OUTPUTS = ("words", "confidences", "pairs")  # what comes out; pairs of a model with transitions
 OPSET = 17  # the first one that has layer norms; any runtime since 2022 knows it
 TRACED, MADE_UP = 2, 4  # images that the graph is made by, and those to check it with, of noise
 CLOSE = 1e-3  # of a probability; sums in another order change the fifth digit
@@ -36,11 +37,13 @@ class Exported(NamedTuple):
         graph: the bytes of the file.
         agents: N, the words of a sentence at most.
         top: K, the words that each agent gives.
+        pairs: whether the graph tells how the words of neighbours go together.
     """
 
     graph: bytes
     agents: int
     top: int
+    pairs: bool = False
 
 
 class _WithProbabilities(nn.Module):
@@ -50,10 +53,14 @@ class _WithProbabilities(nn.Module):
         super().__init__()
         self.whole = whole
 
-    def forward(self, pixels: Tensor) -> tuple[Tensor, Tensor]:
-        """uint8 (B, P, P, 3) to words (B, N, K) and their probabilities (B, N, K)."""
-        words, log_probs = self.whole(pixels)
-        return words, log_probs.exp()
+    def forward(self, pixels: Tensor) -> tuple[Tensor, ...]:
+        """uint8 (B, P, P, 3) to words (B, N, K) and their probabilities (B, N, K).
+
+        With transitions between neighbours also pairs (B, N-1, K, K), which are no probabilities.
+        """
+        words, log_probs, pairs = self.whole(pixels)
+        told = (words, log_probs.exp())
+        return told if pairs is None else (*told, pairs)
 
 
 def check_exportable(what: str, loaded: LoadedWhole) -> None:
@@ -85,7 +92,9 @@ def export_graph(what: str, loaded: LoadedWhole, precision: str) -> Exported:
     if precision == "int8":
         even_out(whole)
     module = _WithProbabilities(whole).eval()  # all of it: the exporter puts back the mode it finds
-    traced = trace(what, module, images[:TRACED], [WORDS, CONFIDENCES])
+    with torch.inference_mode():
+        outputs = list(OUTPUTS[: len(module(images[:1]))])
+    traced = trace(what, module, images[:TRACED], outputs)
     words = _check_same(what, traced, module, images)
     if precision == "int8":
         traced = quantised(traced)
@@ -98,7 +107,8 @@ def export_graph(what: str, loaded: LoadedWhole, precision: str) -> Exported:
     }
     traced.producer_name, traced.producer_version = "naic", __version__
     onnx.helper.set_model_props(traced, facts)
-    return Exported(traced.SerializeToString(), *words.shape[1:])
+    agents, top = words.shape[1:]
+    return Exported(traced.SerializeToString(), agents, top, len(outputs) == len(OUTPUTS))
 
 
 def import_onnx() -> Any:  # noqa: ANN401 - a module of an extra
@@ -155,14 +165,32 @@ def _check_same(
     )
     for batch in (pixels[-1:], pixels[TRACED - 1 :]):
         with torch.inference_mode():
-            words, confidences = (tensor.numpy() for tensor in module(batch))
-        found, sure = session.run(None, {PIXELS: batch.numpy()})
+            words, confidences, *pairs = (tensor.numpy() for tensor in module(batch))
+        found, sure, *heard = session.run(None, {PIXELS: batch.numpy()})
         apart = confidences[..., 0] - confidences[..., 1:].max(-1, initial=0) > CLOSE  # no ties
         same = (found == words)[..., 0] | ~apart
-        if not (np.allclose(sure, confidences, atol=CLOSE, equal_nan=True) and same.all()):
+        near = np.allclose(sure, confidences, atol=CLOSE, equal_nan=True)
+        near &= _same_pairs(heard, pairs, found == words)
+        if not (near and same.all()):
             raise _no_graph(what, "the graph does not say what the model says")
     said: npt.NDArray[np.int64] = found
     return said
+
+
+def _same_pairs(
+    heard: list[npt.NDArray[np.float32]],
+    pairs: list[npt.NDArray[np.float32]],
+    same: npt.NDArray[np.bool_],
+) -> bool:
+    """Whether words of neighbours go together as in PyTorch; each (B, N-1, K, K), or none.
+
+    Words that are not the `same` (B, N, K), two of one probability that changed places, are left.
+    """
+    both = same[:, :-1, :, None] & same[:, 1:, None]  # (B, N-1, K, K)
+    return all(
+        np.allclose(own[both], other[both], atol=CLOSE, rtol=CLOSE, equal_nan=True)
+        for own, other in zip(heard, pairs, strict=True)
+    )
 
 
 def _no_graph(what: str, why: str) -> ConfigError:

@@ -15,6 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from naic.models.chain import ChainScores
 from naic.models.decoder import Decoder, DecoderLayer, Memory
 from naic.models.layers import GridCodes, WordScores
 from naic.models.transformer import EncoderLayer, TransformerCaptioner
@@ -127,8 +128,8 @@ class OpenedDecoder(Decoder):
 
     opening: Tensor  # (N, D)
 
-    def forward(self, memory: Memory, words: Tensor | None) -> Tensor:
-        """(B, 1, N, V) logits."""
+    def forward(self, memory: Memory, words: Tensor | None) -> Tensor | ChainScores:
+        """(B, 1, N, V) logits; with transitions also how each agent weighs what it hears."""
         x = self.opening.expand(memory.keys.shape[1], 1, -1, -1)  # (B, 1, N, D)
         heard = True
         for layer, keys, values in zip(
@@ -137,8 +138,7 @@ class OpenedDecoder(Decoder):
             assert isinstance(layer, DecoderLayer)
             x = layer.look(x if heard else layer.hear(x, causal=False), keys, values, memory.mask)
             heard = False
-        scores: Tensor = self.output(self.norm(x))
-        return scores
+        return self.answer(x)
 
 
 class FusedEncoderLayer(EncoderLayer):

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -76,8 +77,9 @@ class OnnxEngine:
             parts = [self._run(self._session, image) for image in images]
         else:
             parts = self._run_all(images, workers)
-        words, log_probs = (np.concatenate(values) for values in zip(*parts, strict=True))
-        return Proposals(words, log_probs)
+        words, log_probs = (np.concatenate([part[i] for part in parts]) for i in (0, 1))
+        pairs = [part.pairs for part in parts if part.pairs is not None]
+        return Proposals(words, log_probs, np.concatenate(pairs) if pairs else None)
 
     def _run_all(self, images: Sequence[Tensor], workers: int) -> list[Proposals]:
         """Several images at once, a core each: cores that share one image wait for each other."""
@@ -90,19 +92,21 @@ class OnnxEngine:
 
     def _run(self, session: Any, pixels: Tensor) -> Proposals:  # noqa: ANN401 - as `_session`
         try:
-            words, confidences = session.run(None, {"pixels": pixels.numpy()})
+            answer = session.run(None, {"pixels": pixels.numpy()})
         except Exception as error:  # ONNX Runtime's errors are known by no common name
             raise _damaged(self._path, error) from error
-        if why := self._wrong(words, confidences, len(pixels)):
+        if why := self._wrong(answer, len(pixels)):
             raise CheckpointError(str(self._path), why, "Make it again: naic export")
         # A word may be so unlikely that its probability is 0 in float32: its logarithm is not.
-        log_probs = np.log(np.maximum(confidences, _LEAST))
-        return Proposals(words, log_probs)
+        words, confidences, *pairs = answer
+        return Proposals(words, np.log(np.maximum(confidences, _LEAST)), *pairs)
 
-    def _wrong(self, words: object, confidences: object, count: int) -> str | None:
+    def _wrong(self, answer: Sequence[object], count: int) -> str | None:
         """What is wrong with the answer of a graph, which a stranger may have made."""
-        if not isinstance(words, np.ndarray) or not isinstance(confidences, np.ndarray):
-            return "does not answer with two tensors"
+        arrays = [value for value in answer if isinstance(value, np.ndarray)]
+        if len(arrays) != len(answer) or len(arrays) not in (2, 3):
+            return "does not answer with two tensors, or three"
+        words, confidences, *pairs = arrays
         kinds = (words.dtype, confidences.dtype)
         if kinds != (np.int64, np.float32) or words.ndim != 3 or words.shape != confidences.shape:
             return "does not answer with int64 words and float32 confidences of one shape (B, N, K)"
@@ -112,7 +116,17 @@ class OnnxEngine:
             return "has confidences that are not from 0 to 1"
         if words.min() < 0 or words.max() >= len(self.vocabulary) or np.isin(words, NEVER).any():
             return f"says what is not among its {len(self.vocabulary)} words"
-        return None
+        return _wrong_pairs(pairs[0], words.shape) if pairs else None
+
+
+def _wrong_pairs(pairs: npt.NDArray[Any], words: tuple[int, ...]) -> str | None:
+    """What is wrong with the third tensor beside words of this shape (B, N, K)."""
+    batch, agents, choices = words
+    if pairs.dtype != np.float32 or pairs.shape != (batch, agents - 1, choices, choices):
+        return f"answers with {pairs.shape} pairs of neighbours' words to {words} words"
+    if choices < 2:
+        return "has pairs of neighbours' words, and one word of each"
+    return None if np.isfinite(pairs).all() else "has pairs whose scores are no finite numbers"
 
 
 def can_use(device: torch.device) -> bool:

@@ -17,9 +17,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from naic.decode.best_first import Sentence, n_best
+from naic.decode.chains import told
 from naic.decode.decoding import Decoding
 from naic.errors import ConfigError
-from naic.runtime.sentences import Proposals, Sentence, n_best
+from naic.runtime.sentences import Proposals
 from naic.text.vocabulary import PAD, PERIOD, Vocabulary
 
 CHOICES, MOST_CHOICES = 10, 100
@@ -79,8 +81,10 @@ def candidates(
     As for `naic caption` a sentence is what is left of it when loose ends are cut; of those that
     read the same the likeliest counts. There may be fewer, but there is always one.
     """
-    fields = [field.tolist() for field in proposals if field is not None]
-    return [_likeliest(row, count, decoding, vocabulary) for row in zip(*fields, strict=True)]
+    words, log_probs, pairs = proposals
+    heard = log_probs if pairs is None else told(words, log_probs, pairs)
+    rows = zip(words.tolist(), heard.tolist(), strict=True)
+    return [_likeliest(row, count, decoding, vocabulary) for row in rows]
 
 
 def _likeliest(

@@ -14,6 +14,7 @@ from naic.backbones.load import (
     pretrained_backbone,
     trainable_backbone,
 )
+from naic.decode.best_first import Sentence
 from naic.decode.decoding import Decoding
 from naic.decode.policy import log_policy
 from naic.errors import BackboneError, CheckpointError, ConfigError, MissingExtraError
@@ -37,7 +38,7 @@ from naic.runtime.rescore import (
     chosen,
     rescored,
 )
-from naic.runtime.sentences import Proposals, Sentence
+from naic.runtime.sentences import Proposals
 from naic.text.vocabulary import PAD, Vocabulary
 
 AT_ONCE = 16  # images: a teacher gives a number to each of V words, at all places of all sentences

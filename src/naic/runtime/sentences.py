@@ -1,23 +1,23 @@
 """From the words that a network proposes to sentences for people; without torch.
 
 The agents do not hear each other's choice, so a sentence is as likely as the product of its words
-and of the period that ends it; what the agents after the period say is left open. There are K^N
-ways to speak, and all that is needed of them is found by a best-first search: what can be won from
-a place on does not depend on how one came there, so it is known exactly beforehand, and nothing is
-looked at that does not lead to the next sentence.
+and of the period that ends it; what the agents after the period say is left open. With transitions
+between neighbours a word has the probability that it has after the word before it
+(`decode/chains.py`). Whole sentences are found by `decode/best_first.py`.
 """
 
-import heapq
 import itertools
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from naic.decode.decoding import Decoding, without_repeats
+from naic.decode.best_first import Sentence, n_best
+from naic.decode.chains import told
+from naic.decode.decoding import CHOICES, Decoding, likeliest_words, without_repeats
 from naic.text.vocabulary import PERIOD, Vocabulary
 
 
@@ -28,17 +28,28 @@ class Proposals(NamedTuple):
         words: (B, N, K) int64, the likeliest words of each agent, best first; of a causal model,
             which has chosen before it goes on, K = 1.
         log_probs: (B, N, K) float32, likewise.
+        pairs: (B, N-1, K, K) float32 of a model with transitions: what is added to the score of a
+            sentence in which agent n says its i-th word and agent n+1 its j-th; else None.
     """
 
     words: npt.NDArray[np.int64]
     log_probs: npt.NDArray[np.float32]
+    pairs: npt.NDArray[np.float32] | None = None
 
 
-class Sentence(NamedTuple):
-    """Words without their period, and the logarithm of the sentence's probability."""
+class _Spoken(NamedTuple):
+    """What the agents say of B images, and what they could have said in its place.
 
-    words: tuple[int, ...]
-    log_prob: float
+    Attributes:
+        words: (B, N, K), the word that was said first.
+        log_probs: (B, N, K) likewise; with transitions, given the word said before.
+        chain: of a model with transitions: the words (B, N, K) in one order for all sentences, and
+            their log-probabilities (B, N, K, K) after each word of the agent before.
+    """
+
+    words: npt.NDArray[np.int64]
+    log_probs: npt.NDArray[np.floating[Any]]
+    chain: tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +58,8 @@ class Word:
 
     Attributes:
         text: the word.
-        confidence: the probability that its agent gave to it.
+        confidence: the probability that its agent gave to it; with transitions between neighbours,
+            after the word before it.
         alternatives: the likeliest words of its agent with their probabilities, this one first; "."
             is the end of the sentence. A causal model has no other word in this place.
     """
@@ -91,10 +103,11 @@ def write(
     decoding: Decoding,
 ) -> list[Caption]:
     """The captions of B images; `found` are the sentences of a model that searches for them."""
-    if proposals.words.shape[-1] > 1 and not decoding.repeats:  # else it heard what it said before
-        proposals = _without_repeats(proposals)
-    words, log_probs = proposals.words.tolist(), proposals.log_probs.tolist()
-    others = [None] * len(words) if found is None else found
+    spoken = _spoken(proposals, decoding)
+    words, log_probs = spoken.words.tolist(), spoken.log_probs.tolist()
+    others: Iterable[Iterable[Sentence] | None] = [None] * len(words) if found is None else found
+    if spoken.chain is not None:
+        others = (_search_chain(*row, decoding) for row in zip(*spoken.chain, strict=True))
     rows = zip(words, log_probs, others, strict=True)
     return [_caption(vocabulary, decoding, *row) for row in rows]
 
@@ -113,13 +126,25 @@ def found_sentences(
     ]
 
 
-def _without_repeats(proposals: Proposals) -> Proposals:
-    """The same, with what an agent says first: no word may come twice in a row."""
-    chosen = without_repeats(*proposals)[..., None]  # (B, N, 1)
-    places = np.arange(proposals.words.shape[-1])
-    order = np.argsort(np.where(places == chosen, -1, places), axis=-1)  # (B, N, K)
-    words = np.take_along_axis(proposals.words, order, -1)
-    return Proposals(words, np.take_along_axis(proposals.log_probs, order, -1))
+def _spoken(proposals: Proposals, decoding: Decoding) -> _Spoken:
+    """What each agent says put first; without repeats, no word comes twice in a row."""
+    words, log_probs, pairs = proposals
+    if pairs is None and (decoding.repeats or words.shape[-1] == 1):  # or it heard what it said
+        return _Spoken(words, log_probs)
+    find = likeliest_words if decoding.repeats else without_repeats
+    chosen = find(words, log_probs, pairs)[..., None]  # (B, N, 1)
+    ranks = np.broadcast_to(np.arange(words.shape[-1]), words.shape)
+    own: npt.NDArray[np.floating[Any]] = log_probs
+    chain = None
+    if pairs is not None:
+        chain = (words, told(words, log_probs, pairs))
+        before = np.concatenate((chosen[:, :1], chosen[:, :-1]), axis=1)  # (B, N, 1)
+        own = np.take_along_axis(chain[1], before[..., None], 2)[:, :, 0]  # (B, N, K)
+        ranks = np.argsort(np.argsort(-own, axis=-1, kind="stable"), axis=-1)
+    order = np.argsort(np.where(np.arange(words.shape[-1]) == chosen, -1, ranks), axis=-1)
+    order = order if pairs is None else order[..., :CHOICES]
+    first = np.take_along_axis(words, order, -1)
+    return _Spoken(first, np.take_along_axis(own, order, -1), chain)
 
 
 def _caption(
@@ -127,7 +152,7 @@ def _caption(
     decoding: Decoding,
     words: list[list[int]],
     log_probs: list[list[float]],
-    found: Sequence[Sentence] | None,
+    found: Iterable[Sentence] | None,
 ) -> Caption:
     """What was said of one image by words and log-probabilities (N, K).
 
@@ -147,9 +172,9 @@ def _caption(
     itself = Alternative(vocabulary.decode(kept), math.exp(spoken))
     others: tuple[Alternative, ...] = ()
     if decoding.alternatives:
-        sentences = found if found is not None else n_best(words, log_probs)
-        if found is None and not decoding.repeats:
-            sentences = (s for s in sentences if not any(map(int.__eq__, s.words, s.words[1:])))
+        sentences = found
+        if sentences is None:
+            sentences = _readable(n_best(words, log_probs), decoding)
         others = tuple(_alternatives(itself, sentences, vocabulary, decoding))
     said = tuple(Word(*pairs[0], pairs) for pairs in likely)
     return Caption(itself.text, said, itself.confidence, others)
@@ -172,53 +197,18 @@ def _alternatives(
             yield Alternative(text, math.exp(sentence.log_prob))
 
 
-def n_best(
-    words: Sequence[Sequence[int]], log_probs: Sequence[Sequence[float]]
+def _readable(sentences: Iterable[Sentence], decoding: Decoding) -> Iterator[Sentence]:
+    """Those of the sentences that may be given."""
+    for sentence in sentences:
+        same = map(int.__eq__, sentence.words, sentence.words[1:])
+        if decoding.repeats or not any(same):
+            yield sentence
+
+
+def _search_chain(
+    words: npt.NDArray[np.int64], heard: npt.NDArray[np.float64], decoding: Decoding
 ) -> Iterator[Sentence]:
-    """All sentences of N agents with K words each, the likeliest first, each when it is asked for.
-
-    On the heap are sentences so far, and which choice their next agent makes: minus the logarithm
-    of the probability of the best that can come of it, a number that breaks ties as they came (no
-    two runs differ), the words before the choice, their log-probability, and the choice's rank.
-
-    Args:
-        words: (N, K) the words that each agent may say, at least one.
-        log_probs: (N, K) likewise.
-    """
-    choices = _choices(words, log_probs)
-    order = itertools.count()
-    heap = [(-choices[0][0][0], next(order), tuple[int, ...](), 0.0, 0)]
-    while heap:
-        cost, _, before, so_far, rank = heapq.heappop(heap)
-        own = choices[len(before)]
-        _, word, log_prob = own[rank]
-        if rank + 1 < len(own):
-            other = -(so_far + own[rank + 1][0])
-            heapq.heappush(heap, (other, next(order), before, so_far, rank + 1))
-        if word == PERIOD:
-            yield Sentence(before, so_far + log_prob)
-        elif len(before) + 1 == len(choices):
-            yield Sentence((*before, word), so_far + log_prob)
-        else:
-            heapq.heappush(heap, (cost, next(order), (*before, word), so_far + log_prob, 0))
-
-
-def _choices(
-    words: Sequence[Sequence[int]], log_probs: Sequence[Sequence[float]]
-) -> list[list[tuple[float, int, float]]]:
-    """What each agent may say, the best outlook first; found from the last agent on.
-
-    A choice is its outlook (the logarithm of the probability of the best that can be said from
-    here on with it), the word, and the logarithm of its own probability.
-    """
-    found: list[list[tuple[float, int, float]]] = []
-    after = 0.0  # the outlook of the next agent
-    for ids, own in zip(reversed(words), reversed(log_probs), strict=True):
-        ranked = [
-            (log_prob if word == PERIOD else log_prob + after, word, log_prob)
-            for word, log_prob in zip(ids, own, strict=True)
-        ]
-        ranked.sort(key=lambda choice: -choice[0])  # stable: ties stay as the agent has them
-        found.append(ranked)
-        after = ranked[0][0]
-    return found[::-1]
+    """The sentences of one image's chain, as far as they are asked for; arguments as `n_best`'s."""
+    limit = decoding.max_words or len(words)
+    sentences = n_best(words[:limit].tolist(), heard[:limit].tolist())
+    yield from _readable(sentences, decoding)

@@ -59,12 +59,14 @@ def export_model(options: ExportOptions) -> ExportReport:
         return _report(options, loaded, None)
     made = export_graph(str(folder), loaded, options.precision)
     report = _report(options, loaded, len(made.graph))
+    between = ("batch", str(made.agents - 1), str(made.top), str(made.top))
     facts = asdict(report) | {
         "top": made.top,
         "input": f"pixels: uint8 (batch, {report.pixels}, {report.pixels}, 3), RGB, 0 to 255",
         "outputs": [
             f"words: int64 (batch, {made.agents}, {made.top}), best first; 0 ends the sentence",
             f"confidences: float32 (batch, {made.agents}, {made.top})",
+            *([f"pairs: float32 ({', '.join(between)})"] if made.pairs else []),
         ],
     }
     with whole_folder(options.out) as temporary:

@@ -260,7 +260,7 @@ def _parts(
 
 
 def _part_of(name: str) -> str:
-    if name.startswith(("decoder.output.", "decoder.embedding.")):
+    if name.startswith(("decoder.output.", "decoder.embedding.", "decoder.transitions.")):
         return "words"
     return name.partition(".")[0]
 

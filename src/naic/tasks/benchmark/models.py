@@ -21,6 +21,7 @@ from naic.decode.decoding import READABLE
 from naic.decode.stepwise import beam_search
 from naic.errors import ConfigError
 from naic.models.config import TransformerConfig
+from naic.models.contract import Proposed
 from naic.models.folder import ModelSettings, check_fit, load_model
 from naic.models.transformer import CAUSAL, PARALLEL, TransformerCaptioner
 from naic.runtime.engines import EagerEngine, Engine, GraphEngine, Whole
@@ -74,16 +75,16 @@ class Searched(Whole):
         super().__init__(whole.spec, whole.model, whole.backbone)
         self.way = way
 
-    def forward(self, pixels: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(self, pixels: Tensor) -> Proposed:
         """As any `Whole`, with the score of the sentence in place of its words' probabilities."""
         model = self.model
         assert isinstance(model, TransformerCaptioner)
         memory = model.encode(self.seen(pixels))
         if self.way.cached:
             found = beam_search(model, memory, self.way.width)
-            return found.words[:, 0, :, None], found.scores
+            return Proposed(found.words[:, 0, :, None], found.scores)
         words, scores = search_again(model, memory, self.way.width)
-        return words[..., None], scores[:, None]
+        return Proposed(words[..., None], scores[:, None])
 
 
 class Contest:
@@ -234,10 +235,11 @@ def transformer_base(words: int) -> tuple[LoadedWhole, dict[str, Pair]]:
 def _teacher_of(
     student: TransformerCaptioner, folder: Path | None, words: int
 ) -> TransformerCaptioner:
-    config = replace(student.config, length=words)
+    config = replace(student.config, length=words, transitions=0)  # it hears all words before
     width = PATCH if config.backbone else student.encoder.project.in_features
     teacher = TransformerCaptioner(config, width, student.words, causal=True).eval()
-    weights = teacher.state_dict() | student.state_dict()
+    weights = teacher.state_dict()
+    weights |= {name: own for name, own in student.state_dict().items() if name in weights}
     if folder is not None:
         weights |= _read_teacher(folder, config, without_backbone(teacher.state_dict()))
     teacher.load_state_dict(weights)

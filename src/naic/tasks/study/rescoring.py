@@ -48,10 +48,15 @@ class Rescorer:
         """The sentences chosen for features (B, R, F), without their periods."""
         import torch
 
+        from naic.decode.chains import told
         from naic.decode.policy import log_policy
 
         with torch.no_grad():
-            words, log_probs = self._spec.propose(self._student, features, mask, EACH)  # (B, N, K)
+            said = self._spec.propose(self._student, features, mask, EACH).on_host()  # (B, N, K)
+            words, log_probs = said.words, said.log_probs
+            if said.pairs is not None:
+                heard = told(words.numpy(), log_probs.numpy(), said.pairs.numpy())
+                log_probs = torch.from_numpy(heard)  # (B, N, K, K)
             found = [
                 self._likeliest(*own)
                 for own in zip(words.tolist(), log_probs.tolist(), strict=True)
@@ -67,7 +72,7 @@ class Rescorer:
     def _likeliest(
         self, words: list[list[int]], log_probs: list[list[float]]
     ) -> list[tuple[int, ...]]:
-        from naic.runtime.sentences import n_best
+        from naic.decode.best_first import n_best
 
         some = (sentence.words for sentence in n_best(words, log_probs) if sentence.words)
         return list(itertools.islice(some, self._keep)) or [()]
