@@ -18,6 +18,7 @@ from ladder_page import ladder, variance_figure  # type: ignore[import-not-found
 from photos_page import photos  # type: ignore[import-not-found]
 from readme_table import readme  # type: ignore[import-not-found]
 from speed_page import speed_pages  # type: ignore[import-not-found]
+from student_page import student_pages  # type: ignore[import-not-found]
 from training_page import training  # type: ignore[import-not-found]
 
 FOLDER = Path(__file__).parent
@@ -316,6 +317,7 @@ PAGES: dict[str, Callable[[], str]] = {
     **backbones_pages(),
     **speed_pages(),
     **finetune_pages(),
+    **student_pages(),
     **house_pages(),
     **{
         f"{path.parent.name}.md": partial(ladder, path.parent.name)

@@ -18,7 +18,7 @@ from naic.text import Vocabulary
 from naic.text.vocabulary import NEVER
 from naic.train.card import DataSignature, sign_data
 from naic.train.config import check, model_config
-from naic.train.kept import Kept, human_targets
+from naic.train.kept import Kept, human_targets, open_store
 from naic.train.settings import Settings
 from naic.train.stages import stage_of
 
@@ -94,7 +94,7 @@ class Inputs:
 def find_inputs(settings: Settings, kept: Kept | None = None) -> Inputs:
     """Open the store, settle the vocabulary, build the model, take the start model's weights."""
     check(settings)  # they need not come from a file
-    store = FeatureStore(settings.data.features)
+    store = open_store(kept, settings.data.features)
     known = Counter(record.split for record in store.records)
     refuse_unknown((*settings.data.train, *settings.data.validation), known)
     begun = None if settings.start is None else load_model(settings.start)

@@ -7,6 +7,7 @@ for a thing by what it is made of, and gets the last one where that is the same.
 
 from collections.abc import Callable, Hashable
 from functools import partial
+from pathlib import Path
 from typing import Any, Self, TypeVar
 
 from naic.data.batches import Targets
@@ -45,6 +46,12 @@ class Kept:
 def identity(store: FeatureStore) -> tuple[object, ...]:
     """What tells a store from another while a process lives: its place, and what it says it has."""
     return store.folder.resolve(), repr(store.index)
+
+
+def open_store(kept: Kept | None, folder: Path) -> FeatureStore:
+    """The store; one that was opened before has its records already, which are many."""
+    store = FeatureStore(folder)
+    return store if kept is None else kept.get("store", identity(store), lambda: store)
 
 
 def human_targets(

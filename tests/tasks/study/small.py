@@ -3,8 +3,12 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from naic.config import to_toml
+from naic.tasks.reproduce import scoring
 from naic.tasks.reproduce.run_file import ReproduceOptions
+from naic.tasks.study import rescoring
 from naic.tasks.study.run import run_study
 from naic.tasks.study.tables import Studied
 from naic.text import Vocabulary
@@ -64,5 +68,8 @@ class Place:
     def run(self, out: Path, heard: Heard | None = None, **over: Any) -> Studied:
         values: dict[str, Any] = {"device": "cpu", "fast": True, **over}
         options = ReproduceOptions(out, study=self.folder / "study.toml", **values)
-        with on_one_thread():
+        with on_one_thread(), pytest.MonkeyPatch.context() as patch:
+            for module in (scoring, rescoring):  # the times are not what is tested
+                patch.setattr(module, "IMAGES", 3)
+                patch.setattr(module, "WARM_UP", 1)
             return run_study(options, (heard or Heard()).callbacks, "naic x")

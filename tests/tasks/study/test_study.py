@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from naic.cli.main import main
 from naic.data import features
 from naic.errors import ConfigError, StoreError
 from naic.metrics.score import differences
@@ -254,6 +255,18 @@ def test_only_what_there_is(place: Place, out: Path, made: Studied) -> None:
         place.run(out, only="plian")
     with pytest.raises(ConfigError, match="a study has none"):
         place.run(out, seeds=3)
+
+
+def test_the_command_prints_the_table(
+    place: Place, out: Path, made: Studied, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["reproduce", "--study", str(place.folder / "study.toml"), "--out", str(out)]
+    assert main([*words, "--only-tables", "--fast", "--device", "cpu"]) == 0
+    said = capsys.readouterr().out
+    assert "val, 60 images" in said
+    assert "| surer: k = 1 + rescore 3 |" in said
+    assert main([*words, "--preset", "tiny"]) == 2
+    assert "Give one of them" in capsys.readouterr().err
 
 
 def test_another_key_lets_the_last_one_go() -> None:

@@ -128,9 +128,9 @@ class VariantRunner:
             # After some recompilations torch gives up, and the runs of one process add theirs up.
             # What was compiled is in inductor's cache on the disk: the next run finds it there.
             torch.compiler.reset()
-        gc.collect()  # a run's graph, before the next takes as much; features stay in `kept`
         if not on_gpu:
             return None
+        gc.collect()  # a run's graph, before the next takes as much; features stay in `kept`
         torch.cuda.empty_cache()
         return int(torch.cuda.max_memory_allocated())
 
