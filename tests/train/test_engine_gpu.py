@@ -251,3 +251,26 @@ def test_compiled_rewards_leave_zeros_where_nothing_changes(store: FeatureStore)
         engine.plain.decoder.output.bias[0] += 50  # type: ignore[union-attr, index, operator]
     logs = steps(engine, range(2))[1]
     assert [logs[f"advantage_{agent:02d}"] for agent in range(2, 9)] == [0.0] * 7
+
+
+CHAIN: dict[str, Any] = {**STILL, "transitions": 4, "choices": 5}
+HEARD: list[tuple[str, dict[str, Any]]] = [
+    ("student_xe", {}),
+    ("cmal", {"cmal": {"baseline": "loo", "samples": 3, "entropy": 0.1, "xe": 0.2}}),
+    ("cmal", {"cmal": {"baseline": "sc"}}),
+]
+
+
+@pytest.mark.filterwarnings("ignore")  # the compiler's own
+@pytest.mark.parametrize(("stage", "tables"), HEARD, ids=["xe", "loo", "sc"])
+def test_agents_that_hear_each_other_compiled_in_a_graph(
+    store: FeatureStore, stage: str, tables: dict[str, Any]
+) -> None:
+    torch.compiler.reset()
+    how = {**GRAPH, "compile": True}
+    plain, compiled = (engine_of(store, stage, own, model=CHAIN, **tables) for own in (PLAIN, how))
+    assert_alike(steps(plain, range(5)), steps(compiled, range(5)), 1e-4)
+    assert_same_state(plain, compiled, 1e-3)
+    transitions = {n: t for n, t in everything(compiled).items() if "model/decoder.tr" in n}
+    assert len(transitions) == 4
+    assert all(bool(tensor.any()) for tensor in transitions.values()), "all have learnt"
