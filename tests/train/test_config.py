@@ -28,6 +28,7 @@ CONFIGS = sorted(
 STAGE_OF = {
     "backbone": "teacher_xe",
     "teacher_first": "teacher_xe",
+    "teacher_again": "teacher_xe",
     "teacher_scst": "scst",
     "student_base": "student_xe",
     "student_kd": "student_xe",
