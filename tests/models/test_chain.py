@@ -18,6 +18,7 @@ from naic.models.chain import (
     Steps,
     Transitions,
     barred_repeats,
+    divergence,
     entropy,
     log_normaliser,
     log_prob,
@@ -116,6 +117,17 @@ def test_marginals_and_entropy(seed: int) -> None:
         assert float(unsure[row].sum()) == pytest.approx(whole, abs=1e-12)
 
 
+def test_divergence_from_another_chain_of_the_same_words() -> None:
+    one, two = chain_of(0), chain_of(1)._replace(words=chain_of(0).words)
+    found = divergence(steps(one), steps(two)).sum(1)
+    for row in range(2):
+        mine, other = chances(one, row), chances(two, row)
+        exact = sum(float(p * (p / other[sentence]).log()) for sentence, p in mine.items())
+        assert float(found[row]) == pytest.approx(exact, abs=1e-12)
+        assert exact > 0.1
+    assert not divergence(steps(one), steps(one)).any()
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_the_likeliest_sentence(seed: int) -> None:
     chain = chain_of(seed)
@@ -151,7 +163,9 @@ def test_gradients() -> None:
 
     def everything(scores: Tensor, pairs: Tensor) -> tuple[Tensor, ...]:
         own = Chain(chain.words, scores, pairs)
-        return log_normaliser(own), log_prob(steps(own), said).sum(-1), entropy(steps(own))
+        told, other = steps(own), steps(chain_of(3)._replace(words=chain.words))
+        probabilities = log_prob(told, said).sum(-1)
+        return log_normaliser(own), probabilities, entropy(told), divergence(told, other)
 
     assert torch.autograd.gradcheck(everything, inputs)
 

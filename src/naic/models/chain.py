@@ -106,10 +106,18 @@ class Transitions(nn.Module):
             pairs: Tensor = before @ after.transpose(-1, -2)
             return pairs.to(torch.promote_types(pairs.dtype, torch.float32))
 
-    def chain(self, logits: Tensor, context: Tensor) -> Chain:
-        """The chain over the likeliest words of each agent: logits (B, N, V), context (B, N, r)."""
-        scores, words = log_policy(logits).topk(self.choices)  # (B, N, K)
-        return Chain(words, scores, self.pairs(words, context))
+    def chain(self, logits: Tensor, context: Tensor, words: Tensor | None = None) -> Chain:
+        """The chain over the likeliest words of each agent, or over `words`.
+
+        Args:
+            logits: (B, N, V).
+            context: (B, N, r).
+            words: (B, N, K) other candidates, such as those of another model to compare with.
+        """
+        log_probs = log_policy(logits)
+        if words is None:
+            words = log_probs.topk(self.choices).indices
+        return Chain(words, log_probs.gather(-1, words), self.pairs(words, context))
 
 
 def barred_repeats(chain: Chain) -> Chain:
@@ -234,3 +242,20 @@ def entropy(steps: Steps, reached: Tensor | None = None) -> Tensor:
     unsure = -(steps.then.exp() * steps.then).sum(-1)  # (B, N - 1, K)
     speaking = reached[:, :-1].masked_fill(steps.words[:, :-1] == PERIOD, 0.0)
     return torch.cat((first, (speaking * unsure).sum(-1)), 1)
+
+
+def divergence(steps: Steps, others: Steps, reached: Tensor | None = None) -> Tensor:
+    """(B, N) KL(p ‖ p_others) of each agent's word given the one before, as often as it speaks.
+
+    The sum over N is the KL of the sentences, in nats.
+
+    Args:
+        steps: of the chain.
+        others: of another chain over the same candidates.
+        reached: as in `entropy`.
+    """
+    reached = marginals(steps) if reached is None else reached
+    first = (steps.first.exp() * (steps.first - others.first)).sum(-1, keepdim=True)  # (B, 1)
+    apart = (steps.then.exp() * (steps.then - others.then)).sum(-1)  # (B, N - 1, K)
+    speaking = reached[:, :-1].masked_fill(steps.words[:, :-1] == PERIOD, 0.0)
+    return torch.cat((first, (speaking * apart).sum(-1)), 1)
