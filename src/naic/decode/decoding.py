@@ -133,30 +133,26 @@ def _best(
     agents that do not hear each other count after the period, too, with their likeliest words,
     which they say anyway. In a chain a sentence has a score of its own, which is compared.
     """
-    rows, agents, _ = words.shape
-    each = np.arange(rows)
+    rows, agents, choices = words.shape
     log_probs = np.maximum(log_probs, IMPOSSIBLE)
     after = log_probs[..., 0].sum(1, keepdims=True) - np.cumsum(log_probs[..., 0], 1)  # (b, N)
     if pairs is not None:
         after = np.zeros_like(after)
-    # (b, K) the best sentence so far that ends with this word; to say nothing is no way out
+    heard = _heard(words, pairs, repeats=repeats).astype(log_probs.dtype)
+    # (b, N, K) the best sentence so far that ends with this word; to say nothing is no way out
+    reached = np.empty_like(log_probs)
     silent = (words[:, 0] == PERIOD) & (not repeats)
-    reached = np.where(silent, -np.inf, log_probs[:, 0])
+    reached[:, 0] = np.where(silent, -np.inf, log_probs[:, 0])
     came_from = np.zeros(words.shape, np.intp)
-    best, end, last = np.full(rows, -np.inf), np.zeros(rows, np.intp), np.zeros(rows, np.intp)
-    for agent in range(agents):
-        if agent:
-            reach = _reach(words[:, agent - 1 : agent + 1], reached, repeats=repeats)  # (b, K, K)
-            if pairs is not None:
-                reach = reach + pairs[:, agent - 1].swapaxes(1, 2)
-            came_from[:, agent] = reach.argmax(-1)
-            reached = reach.max(-1) + log_probs[:, agent]
-        ends = (words[:, agent] == PERIOD) | (agent == agents - 1)
-        total = np.where(ends, reached + after[:, agent, None], -np.inf)  # (b, K)
-        word = total.argmax(-1)
-        better = total[each, word] > best
-        best = np.where(better, total[each, word], best)
-        end, last = np.where(better, agent, end), np.where(better, word, last)
+    for agent in range(1, agents):
+        reach = reached[:, agent - 1, None] + heard[:, agent - 1]  # (b, K, K)
+        came_from[:, agent] = reach.argmax(-1)
+        reached[:, agent] = reach.max(-1) + log_probs[:, agent]
+    ends = words == PERIOD
+    ends[:, -1] = True
+    total = np.where(ends, reached + after[..., None], -np.inf)  # (b, N, K)
+    end, last = np.divmod(total.reshape(rows, -1).argmax(1), choices)  # of equals, the first
+    each = np.arange(rows)
     chosen = np.zeros((rows, agents), np.intp)
     for agent in range(agents - 1, -1, -1):
         inside = agent <= end
@@ -165,16 +161,13 @@ def _best(
     return chosen
 
 
-def _reach(words: Words, reached: LogProbs, *, repeats: bool) -> LogProbs:
-    """(b, K, K) what is reached before each word [b, j] by way of the word [b, i] before it.
+def _heard(words: Words, pairs: LogProbs | None, *, repeats: bool) -> LogProbs:
+    """(b, N-1, K, K) what is added if agent n+1 says its j-th word after the i-th of n, [j, i].
 
-    Args:
-        words: (b, 2, K) those of the agent before, and its own.
-        reached: (b, K) by the agent before.
-        repeats: whether both may say the same.
+    Nothing is said after a period; without repeats, not the same either.
     """
-    before, own = words[:, 0, None, :], words[:, 1, :, None]
-    barred = before == PERIOD
+    before, own = words[:, :-1, None, :], words[:, 1:, :, None]
+    barred = np.broadcast_to(before == PERIOD, np.broadcast_shapes(before.shape, own.shape))
     if not repeats:
         barred = barred | (before == own)
-    return np.where(barred, -np.inf, reached[:, None, :])
+    return np.where(barred, -np.inf, 0.0 if pairs is None else pairs.swapaxes(2, 3))

@@ -13,7 +13,7 @@ from naic.runtime.sentences import Caption, Proposals
 from naic.tasks.benchmark import models as models_module
 from naic.tasks.benchmark.models import Contest, Way, make_pairs, transformer_base
 from naic.text.vocabulary import PAD, PERIOD
-from tests.runtime.small import LENGTH, NETWORK, PIXELS, make_model
+from tests.runtime.small import CHAIN, LENGTH, NETWORK, PIXELS, make_model
 
 CPU = torch.device("cpu")
 WAYS = [Way(), *(Way(True, width, cached) for width in (1, 3) for cached in (True, False))]
@@ -24,6 +24,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("models")
     make_model(folder / "seeing", backbone=NETWORK)
     make_model(folder / "backbone")
+    make_model(folder / "chain", backbone=NETWORK, transitions=4)
     make_model(folder / "teacher", "causal", backbone=NETWORK, seed=7)
     make_model(folder / "ends", "causal", backbone=NETWORK, says=".")
     return folder
@@ -48,6 +49,13 @@ def test_features_are_said_as_their_pixels(models: Path, name: str, way: Way) ->
     assert whole.words.shape[:2] == (1, 4 if way.causal else LENGTH)
     assert np.array_equal(whole.words[..., 0], decode.words[..., 0])
     assert np.allclose(whole.log_probs, decode.log_probs, atol=1e-2)  # float16 on the way
+
+
+@pytest.mark.parametrize("way", [Way(), Way(causal=True)])
+def test_a_student_with_transitions_has_a_teacher_without(models: Path, way: Way) -> None:
+    found = said(ring(models / "chain"), "decode", way)
+    assert found.words.shape == ((2, 4, 1) if way.causal else (2, LENGTH, CHAIN))
+    assert (found.pairs is None) == way.causal
 
 
 @pytest.mark.parametrize("way", WAYS[1:])
