@@ -34,6 +34,7 @@ def row(system: str, folder: str, cider: float, **over: Any) -> dict[str, Any]:
         "entropy": 0.05,
         "seconds": 600.0,
         "steps": 6019,
+        "best_step": 6019,
         "device": "a card",
         "changes": {},
         "latency_ms": None,

@@ -93,6 +93,9 @@ def test_the_files_say_the_same(made: Studied, out: Path) -> None:
     text = (out / "study.md").read_text()
     assert "| taught |" in text
     assert "`cmal.topk = 1`, `cmal.entropy = 0.5`" in text
+    for row in rows_of(made).values():
+        said = f"| {row['steps']}{', none better' if row['best_step'] == 0 else ''} |"
+        assert row["steps"] is None or said in text
     lines = list(csv.DictReader((out / "study.csv").read_text().splitlines()))
     assert [line["system"] for line in lines] == SYSTEMS
     assert float(lines[1]["CIDEr"]) == rows_of(made)["plain"]["CIDEr"]

@@ -103,7 +103,7 @@ def table(rows: Sequence[Row], study: Mapping[str, Any]) -> str:
         cells += [percent(row["repeats"]), percent(row["bad_endings"])]
         cells += [_number(row["entropy"], "{:.3f}"), _number(row[WORDS], "{:,.0f}")]
         minutes = None if row["seconds"] is None else row["seconds"] / 60
-        cells += [_number(minutes, "{:.1f}"), _number(row["steps"], "{:,}")]
+        cells += [_number(minutes, "{:.1f}"), _steps(row)]
         cells += [_number(row["latency_ms"], "{:.2f}")] if timed else []
         lines.append("| " + " | ".join([*cells, changes(row["changes"])]) + " |")
     return "\n".join(lines) + "\n"
@@ -115,6 +115,7 @@ def legend(study: Mapping[str, Any]) -> str:
 the teacher, with its paired 95 % interval over the images (1,000 resampled sets). entropy: of
 agents that speak, in nats, with dropout, over the last tenth of the steps. words: how many
 different ones all captions have. minutes: of training and validating, what came before included.
+Weights are the best by validation CIDEr; `none better`: those that the run began with.
 """
 
 
@@ -137,6 +138,12 @@ def difference(found: Mapping[str, Any] | None, metric: str = "CIDEr") -> str:
 def percent(value: float | None) -> str:
     """Times 100; n/a: not measured."""
     return "n/a" if value is None else f"{100 * value:.1f}"
+
+
+def _steps(row: Row) -> str:
+    """How many, and whether they were for nothing: its captions are then the start model's."""
+    better = "" if row["best_step"] != 0 else ", none better"
+    return "" if row["steps"] is None else f"{row['steps']:,}{better}"
 
 
 def _number(value: float | None, form: str) -> str:
