@@ -132,7 +132,11 @@ class TransformerCaptioner(nn.Module):
             self.backbone, self._as_pixels = inside.make(), as_pixels
 
     def forward(
-        self, features: Tensor, mask: Tensor | None = None, words: Tensor | None = None
+        self,
+        features: Tensor,
+        mask: Tensor | None = None,
+        words: Tensor | None = None,
+        shown: Tensor | None = None,
     ) -> Tensor:
         """Logits (B, C, N, V) of C captions an image; parallel (B, 1, N, V), whatever the words.
 
@@ -143,8 +147,10 @@ class TransformerCaptioner(nn.Module):
             mask: (B, R), True for a real region; None when all are, which is faster.
             words: (B, C, N) int64, the captions to be said. A causal captioner hears them one
                 place later, after BOS; PAD among them is harmless.
+            shown: (B, C, N) int64, for a parallel one that learns by glancing: words that some
+                agents are told, PAD for the others. The logits are then (B, C, N, V).
         """
-        logits: Tensor = self.decoder(self.encode(features, mask), words)
+        logits: Tensor = self.decoder(self.encode(features, mask), words, shown)
         return logits
 
     def encode(self, features: Tensor, mask: Tensor | None = None) -> Memory:
@@ -245,5 +251,6 @@ PARALLEL = CaptionerSpec(
     partial(TransformerCaptioner, causal=False),
     _propose,
     sample=_sample,
+    glances=True,
     holds_backbone=True,
 )

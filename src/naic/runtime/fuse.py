@@ -127,8 +127,8 @@ class OpenedDecoder(Decoder):
 
     opening: Tensor  # (N, D)
 
-    def forward(self, memory: Memory, words: Tensor | None) -> Tensor:
-        """(B, 1, N, V) logits."""
+    def forward(self, memory: Memory, words: Tensor | None, shown: Tensor | None = None) -> Tensor:
+        """(B, 1, N, V) logits; nothing is shown to one that speaks."""
         x = self.opening.expand(memory.keys.shape[1], 1, -1, -1)  # (B, 1, N, D)
         heard = True
         for layer, keys, values in zip(

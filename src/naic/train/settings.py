@@ -9,7 +9,12 @@ from naic.learn.schedules import Schedule
 LIMITS: dict[tuple[float, float], tuple[str, ...]] = {  # from, to (both allowed): which numbers
     (0, 0.9999999): ("optimiser.beta1", "optimiser.beta2", "optimiser.average"),
     (0, 0.9): ("xe.smoothing",),
-    (0, 1): ("guard.fraction", "optimiser.backbone_rate", "optimiser.block_rate"),
+    (0, 1): (
+        "guard.fraction",
+        "optimiser.backbone_rate",
+        "optimiser.block_rate",
+        "xe.glance",
+    ),
     (0, 10): ("optimiser.weight_decay",),
     (0, 1e6): ("guard.from_epoch", "scst.bleu4", "cmal.entropy", "cmal.xe", "cmal.bleu4"),
     (0, 1e9): ("optimiser.frozen_steps", "data.more_than", "optimiser.clip", "validation.limit"),
@@ -158,10 +163,13 @@ class XESettings:
     Attributes:
         smoothing: How much of the target's weight goes to all words alike.
         fill: Train the places after the period as periods (student_xe).
+        glance: Show some agents their target word, and train the others (student_xe): of each
+            caption as many words as this share of those that the agents would get wrong.
     """
 
     smoothing: float = 0.0
     fill: bool = False
+    glance: float = 0.0
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,7 @@ from naic.learn.losses import (
 from naic.models.contract import CaptionerSpec
 from naic.text import Vocabulary
 from naic.train.batches import Batch
+from naic.train.glancing import glancing
 from naic.train.settings import Settings
 
 Logs = dict[str, Tensor]  # 0-dim each: this batch's share of the step's value
@@ -110,6 +111,8 @@ def teacher_xe(model: nn.Module, batch: Batch, tools: Tools) -> tuple[Tensor, Lo
 def student_xe(model: nn.Module, batch: Batch, tools: Tools) -> tuple[Tensor, Logs]:
     """Each word by itself, given the image alone (the paper's eq. 2 and 3)."""
     xe = tools.settings.xe
+    if xe.glance:
+        return glancing(model, batch, tools)
     logits = model(batch.features, batch.mask)  # (B, 1, N, V): the same for all captions
     loss = tools.cross_entropy(logits, batch.words, smoothing=xe.smoothing, fill=xe.fill)
     loss = loss / batch.normaliser
