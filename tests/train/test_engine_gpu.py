@@ -220,6 +220,23 @@ def test_compiled_steps_are_the_plain_ones(store: FeatureStore, stage: str, grap
     assert_same_state(plain, compiled, 1e-3)
 
 
+@pytest.mark.filterwarnings("ignore")  # the compiler's own
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("fill", [False, True])
+def test_glancing_in_a_graph(store: FeatureStore, compiled: bool, fill: bool) -> None:
+    """What is shown is the step's own, and the loss of the rest."""
+    torch.compiler.reset()
+    xe = {"glance": 0.5, "fill": fill}
+    how = {**GRAPH, "compile": compiled}
+    plain, graphed = (
+        engine_of(store, "student_xe", own, model=STILL, xe=xe) for own in (PLAIN, how)
+    )
+    found = steps(graphed, range(6))
+    assert_alike(steps(plain, range(6)), found, 1e-4)
+    assert_same_state(plain, graphed, 1e-3)
+    assert min(line["shown"] for line in found) > 0.05
+
+
 BASELINES: list[dict[str, Any]] = [
     {"baseline": "none"},
     {"baseline": "ma"},

@@ -19,6 +19,7 @@ from naic.models.folder import load_model
 from naic.models.transformer import TransformerCaptioner
 from naic.text import PAD, PERIOD, UNK
 from naic.train import chain_stages, checkpoint
+from naic.train.chain_stages import transitions_of
 from naic.train.inputs import find_inputs
 from naic.train.loop import train
 from naic.train.settings import CMALSettings, Settings
@@ -218,6 +219,30 @@ def test_what_is_logged_and_the_weights_of_entropy_and_captions() -> None:
     expected = float(plain.detach()) - 0.3 * unsure / speaking + 0.2 * own
     assert float(loss.detach()) == pytest.approx(expected, abs=1e-6)
     assert all(bool(part.isfinite().all()) for part in gradients(loss, game.model))
+
+
+def test_how_far_it_is_from_the_start_model() -> None:
+    game = Game(2)
+    tools = game.tools(baseline="loo", samples=4, kl=0.3)
+    still, logs = STAGES["cmal"].step(game.model, BATCH, tools)
+    assert float(logs["kl"]) == pytest.approx(0, abs=1e-12)
+    assert all(bool(part.isfinite().all()) for part in gradients(still, game.model))
+    torch.manual_seed(0)
+    with torch.no_grad():
+        for parameter in game.model.parameters():
+            parameter.add_(0.05 * torch.randn_like(parameter))
+    assert tools.start is not None
+    chain = said_by(game.model, BATCH.features)
+    start = transitions_of(tools.start)
+    assert start is not None
+    logits, context = tools.start(BATCH.features, None)
+    before = chances(start.chain(logits[:, 0], context[:, 0], chain.words))
+    now = {sentence: float(p.detach()) for sentence, p in chances(chain).items()}
+    apart = sum(p * math.log(p / float(before[s].detach())) for s, p in now.items())
+    speaking = sum(p * len(sentence) for sentence, p in now.items())
+    _, logs = STAGES["cmal"].step(game.model, BATCH, tools)
+    assert float(logs["kl"]) == pytest.approx(apart / speaking, rel=1e-6)
+    assert apart > 1e-4
 
 
 def test_what_is_refused() -> None:

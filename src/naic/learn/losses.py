@@ -33,7 +33,7 @@ def cross_entropy(
         smoothing: how much of the target's weight goes to all V words alike.
         fill: the places after the period are to say the period again.
     """
-    targets = _fill(words) if fill else words
+    targets = fill_periods(words) if fill else words
     if logits.shape[1] == words.shape[1]:
         return F.cross_entropy(
             logits.flatten(0, 2).float(),
@@ -57,7 +57,7 @@ def _shared_cross_entropy(logits: Tensor, targets: Tensor, smoothing: float) -> 
     return loss.where(targets != PAD, 0.0).sum()
 
 
-def _fill(words: Tensor) -> Tensor:
+def fill_periods(words: Tensor) -> Tensor:
     """PERIOD for PAD, but not in a caption that is not there, which begins with PAD."""
     after = (words == PAD) & (words[..., :1] != PAD)
     return torch.where(after, PERIOD, words)

@@ -64,6 +64,8 @@ class CaptionerSpec:
             itself; None: they always do.
         reads_words: whether the network is given the words before the next one: it is then trained
             by the stages that have words to give, and else by those that ask for all at once.
+        glances: whether the network's `forward` also takes `shown` (B, C, N), words that some of
+            its places are told while it learns (PAD: none), and then gives logits (B, C, N, V).
         one_pass: whether `propose` is the same computation for every image, so that it can be
             exported as one graph.
         holds_backbone: whether its config has a field `backbone`: the name of a backbone that is
@@ -77,6 +79,7 @@ class CaptionerSpec:
     sample: Callable[[Any, Tensor, Tensor | None, int], Tensor] | None = None
     chain: Callable[[Any, Tensor, Tensor | None], Chain | None] | None = None
     reads_words: bool = False
+    glances: bool = False
     one_pass: bool = True
     holds_backbone: bool = False
 

@@ -18,7 +18,7 @@ from naic.models.layers import (
     linear,
     sinusoids,
 )
-from naic.text.vocabulary import BOS
+from naic.text.vocabulary import BOS, PAD
 
 
 class Memory(NamedTuple):
@@ -146,12 +146,16 @@ class Decoder(nn.Module):
         keys, values = both.permute(2, 3, 0, 4, 1, 5).unbind(0)  # (L, B, H, R, d)
         return Memory(keys, values, mask)
 
-    def forward(self, memory: Memory, words: Tensor | None) -> Tensor | ChainScores:
+    def forward(
+        self, memory: Memory, words: Tensor | None, shown: Tensor | None = None
+    ) -> Tensor | ChainScores:
         """(B, C, N, V) logits of each word after those before it; parallel: (B, 1, N, V).
 
-        With transitions also how each agent weighs what it hears.
+        With transitions also how each agent weighs what it hears. `shown` (B, C, N): words that are
+        shown to a parallel decoder, see `_show`.
         """
-        x = self.dropout(self._inputs(memory, words))
+        x = self._inputs(memory, words)
+        x = self.dropout(x if shown is None else x + self._show(shown))
         # unbind, not an index for each layer: its gradient is one stack instead of L sums
         for layer, keys, values in zip(
             self.layers, memory.keys.unbind(0), memory.values.unbind(0), strict=True
@@ -177,6 +181,16 @@ class Decoder(nn.Module):
         silence = words.new_full((*words.shape[:2], 1), BOS)
         heard = torch.cat((silence, words[:, :, :-1]), dim=2)
         return self._embed(heard) + self.positions
+
+    def _show(self, words: Tensor) -> Tensor:
+        """(B, C, N, D) what agents are told of the words (B, C, N) that they are to say; PAD: none.
+
+        There is no embedding, so a word is its row of the output matrix, scaled as embeddings are:
+        no weights that only training would use. The rows do not learn from being read here. When
+        the captioner speaks nothing is shown, and they have to be good for speaking alone.
+        """
+        rows = nn.functional.embedding(words, self.output.weight.detach())
+        return (rows * math.sqrt(self.config.width)).where((words != PAD)[..., None], 0.0)
 
     def _embed(self, words: Tensor) -> Tensor:
         embedded: Tensor = self.embedding(words)

@@ -139,7 +139,11 @@ class TransformerCaptioner(nn.Module):
         return self.decoder.transitions
 
     def forward(
-        self, features: Tensor, mask: Tensor | None = None, words: Tensor | None = None
+        self,
+        features: Tensor,
+        mask: Tensor | None = None,
+        words: Tensor | None = None,
+        shown: Tensor | None = None,
     ) -> Tensor | ChainScores:
         """Logits (B, C, N, V) of C captions an image; parallel (B, 1, N, V), whatever the words.
 
@@ -152,8 +156,10 @@ class TransformerCaptioner(nn.Module):
             mask: (B, R), True for a real region; None when all are, which is faster.
             words: (B, C, N) int64, the captions to be said. A causal captioner hears them one
                 place later, after BOS; PAD among them is harmless.
+            shown: (B, C, N) int64, for a parallel one that learns by glancing: words that some
+                agents are told, PAD for the others. The logits are then (B, C, N, V).
         """
-        said: Tensor | ChainScores = self.decoder(self.encode(features, mask), words)
+        said: Tensor | ChainScores = self.decoder(self.encode(features, mask), words, shown)
         return said
 
     def encode(self, features: Tensor, mask: Tensor | None = None) -> Memory:
@@ -270,5 +276,6 @@ PARALLEL = CaptionerSpec(
     _propose,
     sample=_sample,
     chain=_chain,
+    glances=True,
     holds_backbone=True,
 )

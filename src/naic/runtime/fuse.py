@@ -128,8 +128,13 @@ class OpenedDecoder(Decoder):
 
     opening: Tensor  # (N, D)
 
-    def forward(self, memory: Memory, words: Tensor | None) -> Tensor | ChainScores:
-        """(B, 1, N, V) logits; with transitions also how each agent weighs what it hears."""
+    def forward(
+        self, memory: Memory, words: Tensor | None, shown: Tensor | None = None
+    ) -> Tensor | ChainScores:
+        """(B, 1, N, V) logits; with transitions also how each agent weighs what it hears.
+
+        Nothing is shown to one that speaks.
+        """
         x = self.opening.expand(memory.keys.shape[1], 1, -1, -1)  # (B, 1, N, D)
         heard = True
         for layer, keys, values in zip(

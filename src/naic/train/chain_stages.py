@@ -6,6 +6,7 @@ sentences by their reward. The rest is as for agents that do not hear each other
 
 from dataclasses import fields
 
+import torch
 from torch import Tensor, nn
 
 from naic.decode.policy import spoken
@@ -16,6 +17,7 @@ from naic.models.chain import (
     Chain,
     Steps,
     Transitions,
+    divergence,
     entropy,
     log_prob,
     marginals,
@@ -29,7 +31,7 @@ from naic.train.settings import CMALSettings, Settings
 from naic.train.tools import Logs, Tools
 
 # Of [cmal], what a chain knows.
-_KNOWN = ("topk", "baseline", "samples", "entropy", "xe", "bleu4", "loose_ends")
+_KNOWN = ("topk", "baseline", "samples", "entropy", "xe", "bleu4", "loose_ends", "kl")
 
 
 def transitions_of(model: nn.Module) -> Transitions | None:
@@ -81,6 +83,9 @@ def chain_cmal(model: nn.Module, batch: Batch, tools: Tools) -> tuple[Tensor, Lo
     if settings.xe:
         anchors["xe"] = sentence_loss(transitions, logits, context, batch.words) / batch.normaliser
         loss = loss + settings.xe * anchors["xe"]
+    if settings.kl:
+        anchors["kl"] = _from_start(policy, batch, tools) / batch.images
+        loss = loss + settings.kl * anchors["kl"]
     sizes = advantage.abs().sum((0, 1)).float() / rewarded  # (N,)
     return loss, {
         "loss": loss.detach(),
@@ -124,6 +129,21 @@ def _unsure(policy: Steps) -> Tensor:
     return (entropy(policy, reached).sum(1) / reached.sum((1, 2))).sum()
 
 
+def _from_start(policy: Steps, batch: Batch, tools: Tools) -> Tensor:
+    """0-dim: how far the speakers have gone from where the run began, summed over images.
+
+    As for `_unsure`, exact; the start model's chain is over the same candidates.
+    """
+    assert tools.start is not None
+    transitions = transitions_of(tools.start)
+    assert transitions is not None
+    with torch.no_grad():
+        logits, context = tools.start(batch.features, batch.mask)
+        start = steps(transitions.chain(logits[:, 0], context[:, 0], policy.words))
+    reached = marginals(_detached(policy))  # (B, N, K)
+    return (divergence(policy, start, reached).sum(1) / reached.sum((1, 2))).sum()
+
+
 def _detached(policy: Steps) -> Steps:
     return Steps(*(part.detach() for part in policy))
 
@@ -133,6 +153,9 @@ def check_chain_xe(settings: Settings) -> None:
     if settings.model.get("transitions") and settings.xe.fill:
         why = "with model.transitions, what is said after the period is no part of the sentence"
         raise ConfigError("xe.fill", why, "Leave it out.")
+    if settings.model.get("transitions") and settings.xe.glance:
+        why = "with model.transitions an agent hears its neighbours, and is not told words as well"
+        raise ConfigError("xe.glance", why, "Leave one of the two out.")
 
 
 def check_chain_cmal(settings: Settings) -> None:

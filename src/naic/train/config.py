@@ -149,6 +149,9 @@ def _check_captioner(settings: Settings) -> None:
     if stage.samples and spec.sample is None:
         why = f"{settings.stage} samples captions, and a {name} captioner has no way to"
         raise ConfigError("captioner", why, "Give its CaptionerSpec a `sample`.")
+    if settings.xe.glance and (stage.reads_words or not spec.glances):
+        why = f"words cannot be shown to a {name} captioner in {settings.stage}"
+        raise ConfigError("xe.glance", why, "Set it to 0.")
     beams = [("validation.beam", settings.validation.beam)]
     beams += [("validation.report", beam) for beam in settings.validation.report]
     for where, beam in beams:

@@ -9,7 +9,12 @@ from naic.learn.schedules import Schedule
 LIMITS: dict[tuple[float, float], tuple[str, ...]] = {  # from, to (both allowed): which numbers
     (0, 0.9999999): ("optimiser.beta1", "optimiser.beta2", "optimiser.average"),
     (0, 0.9): ("xe.smoothing",),
-    (0, 1): ("guard.fraction", "optimiser.backbone_rate", "optimiser.block_rate"),
+    (0, 1): (
+        "guard.fraction",
+        "optimiser.backbone_rate",
+        "optimiser.block_rate",
+        "xe.glance",
+    ),
     (0, 10): ("optimiser.weight_decay",),
     (0, 1e6): (
         "guard.from_epoch",
@@ -170,11 +175,14 @@ class XESettings:
         fill: Train the places after the period as periods (student_xe).
         words: Weight of the words by themselves beside the sentence as a whole, whose weight is 1
             (student_xe, with model.transitions); smoothing is for the words.
+        glance: Show some agents their target word, and train the others (student_xe): of each
+            caption as many words as this share of those that the agents would get wrong.
     """
 
     smoothing: float = 0.0
     fill: bool = False
     words: float = 0.5
+    glance: float = 0.0
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,7 @@ from naic.train.chain_stages import (
     transitions_of,
 )
 from naic.train.cmal_stage import check_cmal, cmal, equip_cmal
+from naic.train.glancing import glancing
 from naic.train.settings import Settings
 from naic.train.tools import Logs, StageSpec, Tools
 
@@ -62,6 +63,8 @@ def student_xe(model: nn.Module, batch: Batch, tools: Tools) -> tuple[Tensor, Lo
     if transitions_of(tools.plain) is not None:
         return chain_xe(model, batch, tools)
     xe = tools.settings.xe
+    if xe.glance:
+        return glancing(model, batch, tools)
     logits = model(batch.features, batch.mask)  # (B, 1, N, V): the same for all captions
     loss = tools.cross_entropy(logits, batch.words, smoothing=xe.smoothing, fill=xe.fill)
     loss = loss / batch.normaliser
