@@ -12,7 +12,7 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -79,28 +79,32 @@ def candidates(
     As for `naic caption` a sentence is what is left of it when loose ends are cut; of those that
     read the same the likeliest counts. There may be fewer, but there is always one.
     """
-    fields = [field.tolist() for field in proposals if field is not None]
-    return [_likeliest(row, count, decoding, vocabulary) for row in zip(*fields, strict=True)]
+    words, log_probs = proposals
+    rows = zip(words.tolist(), log_probs.tolist(), strict=True)
+    return [_likeliest(*row, count, decoding, vocabulary) for row in rows]
 
 
 def _likeliest(
-    row: Sequence[Any], count: int, decoding: Decoding, vocabulary: Vocabulary
+    words: list[list[int]],
+    log_probs: list[list[float]],
+    count: int,
+    decoding: Decoding,
+    vocabulary: Vocabulary,
 ) -> list[Sentence]:
-    """The same of one image; `row` is what `n_best` takes: words and log-probabilities (N, K)."""
-    limit = decoding.max_words or len(row[0])
+    """The same of one image, of words and log-probabilities (N, K)."""
+    limit = decoding.max_words or len(words)
     found: dict[tuple[int, ...], Sentence] = {}
-    for sentence in itertools.islice(n_best(*(own[:limit] for own in row)), TRIED * count):
-        if not decoding.repeats and any(map(int.__eq__, sentence.words, sentence.words[1:])):
-            continue
-        kept = decoding.sentence(sentence.words, vocabulary)
-        if kept and kept not in found:
-            found[kept] = Sentence(kept, sentence.log_prob)
+    first: Sentence | None = None
+    for sentence in itertools.islice(n_best(words[:limit], log_probs[:limit]), TRIED * count):
+        kept = Sentence(decoding.sentence(sentence.words, vocabulary), sentence.log_prob)
+        first = first or kept
+        same = map(int.__eq__, sentence.words, sentence.words[1:])
+        if kept.words and kept.words not in found and (decoding.repeats or not any(same)):
+            found[kept.words] = kept
             if len(found) == count:
                 break
-    if not found:  # a model that is sure of nonsense: what it would say without a teacher
-        first = decoding.sentence([own[0] for own in row[0]], vocabulary)
-        found[first] = Sentence(first, sum(own[0] for own in row[1][: len(first) + 1]))
-    return list(found.values())
+    assert first is not None  # each agent has a word
+    return list(found.values()) or [first]  # of a model that is sure of nonsense
 
 
 def as_words(
