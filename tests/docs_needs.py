@@ -81,6 +81,8 @@ def caption(words: list[str], options: Any) -> list[str]:
         main(["export", "shipped", "--out", str(options.model)])
     elif options.model is not None:
         seeing(options.model)
+    if options.rescore is not None:
+        make_model(options.rescore, "causal")
     return words
 
 

@@ -84,27 +84,30 @@ def candidates(
     words, log_probs, pairs = proposals
     heard = log_probs if pairs is None else told(words, log_probs, pairs)
     rows = zip(words.tolist(), heard.tolist(), strict=True)
-    return [_likeliest(row, count, decoding, vocabulary) for row in rows]
+    return [_likeliest(*row, count, decoding, vocabulary) for row in rows]
 
 
 def _likeliest(
-    row: Sequence[Any], count: int, decoding: Decoding, vocabulary: Vocabulary
+    words: list[list[int]],
+    log_probs: list[Any],
+    count: int,
+    decoding: Decoding,
+    vocabulary: Vocabulary,
 ) -> list[Sentence]:
-    """The same of one image; `row` is what `n_best` takes: words and log-probabilities (N, K)."""
-    limit = decoding.max_words or len(row[0])
+    """The same of one image, of words (N, K) and log-probabilities as `n_best` takes them."""
+    limit = decoding.max_words or len(words)
     found: dict[tuple[int, ...], Sentence] = {}
-    for sentence in itertools.islice(n_best(*(own[:limit] for own in row)), TRIED * count):
-        if not decoding.repeats and any(map(int.__eq__, sentence.words, sentence.words[1:])):
-            continue
-        kept = decoding.sentence(sentence.words, vocabulary)
-        if kept and kept not in found:
-            found[kept] = Sentence(kept, sentence.log_prob)
+    first: Sentence | None = None
+    for sentence in itertools.islice(n_best(words[:limit], log_probs[:limit]), TRIED * count):
+        kept = Sentence(decoding.sentence(sentence.words, vocabulary), sentence.log_prob)
+        first = first or kept
+        same = map(int.__eq__, sentence.words, sentence.words[1:])
+        if kept.words and kept.words not in found and (decoding.repeats or not any(same)):
+            found[kept.words] = kept
             if len(found) == count:
                 break
-    if not found:  # a model that is sure of nonsense: what it would say without a teacher
-        first = decoding.sentence([own[0] for own in row[0]], vocabulary)
-        found[first] = Sentence(first, sum(own[0] for own in row[1][: len(first) + 1]))
-    return list(found.values())
+    assert first is not None  # each agent has a word
+    return list(found.values()) or [first]  # of a model that is sure of nonsense
 
 
 def as_words(

@@ -91,6 +91,11 @@ def test_what_cannot_be_is_refused_before_the_model_is_loaded(home: Path) -> Non
         (("p",), {"format": "coco", "alternatives": 2}, "has one caption for an image"),
         (("p",), {"format": "coco"}, "its name is not such a number"),
         (("p",), {"prefix": "\udce9"}, "it is not UTF-8 text"),
+        (("p",), {"rescore_choices": 5}, "none is named. Name one: --rescore TEACHER"),
+        (("p",), {"rescore_weight": 0.5}, "--rescore-weight: it is about sentences"),
+        (("p",), {"rescore": NO_MODEL, "rescore_choices": 101}, "101 is not from 1 to 100"),
+        (("p",), {"rescore": NO_MODEL, "rescore_weight": -1.0}, "-1.0 is no number from 0 on"),
+        (("p",), {"rescore": NO_MODEL, "alternatives": 11}, "11 are more than the 10"),
     ]
     for paths, settings, why in cases:
         with pytest.raises(ConfigError, match=why):
@@ -213,6 +218,41 @@ def test_another_model_does_not_go_on(home: Path) -> None:
     (NO_MODEL / "model.safetensors").write_bytes(b"other weights")
     with pytest.raises(ConfigError, match="begun with another model"):
         run("p", out=Path("out"))
+
+
+def test_another_rescoring_does_not_go_on(home: Path) -> None:
+    """Neither another teacher, nor with one or without one where the first command was not so."""
+    teacher = Path("teacher")
+    teacher.mkdir()
+    (teacher / "model.safetensors").write_bytes(b"weights")
+    how: dict[str, Any] = {"out": Path("out"), "batch": 1, "rescore": teacher}
+    with pytest.raises(KeyboardInterrupt):
+        run("p", fake=Fake(breaks_at=1), **how)
+    changes: list[tuple[dict[str, Any], str]] = [
+        ({"rescore": None}, "begun with another rescore, rescore_choices = 10"),
+        ({"rescore_choices": 5}, r"begun with rescore_choices = 10 \(now 5\)"),
+        ({"rescore_weight": 0.5}, r"begun with rescore_weight = 0\.0 \(now 0\.5\)"),
+    ]
+    for change, which in changes:
+        with pytest.raises(ConfigError, match=which):
+            run("p", **how | change)
+    (teacher / "model.safetensors").write_bytes(b"other weights")
+    with pytest.raises(ConfigError, match="begun with another rescore"):
+        run("p", **how)
+    (teacher / "model.safetensors").write_bytes(b"weights")
+    assert run("p", **how)[0].resumed == 1
+    with pytest.raises(KeyboardInterrupt):
+        run("p", out=Path("plain"), batch=1, fake=Fake(breaks_at=1))
+    with pytest.raises(ConfigError, match="begun with another rescore, no rescore_choices"):
+        run("p", **how | {"out": Path("plain")})
+    # A run that was begun by a naic that could not rescore goes on.
+    part = Path("plain.part")
+    begun = part.read_text().replace(
+        ', "rescore": null, "rescore_choices": null, "rescore_weight": null', ""
+    )
+    assert "rescore" not in begun
+    part.write_text(begun)
+    assert run("p", out=Path("plain"), batch=1)[0].resumed == 1
 
 
 @pytest.mark.parametrize("name", ["config.toml", "vocab.json", "config.json"])
