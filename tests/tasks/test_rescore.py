@@ -41,7 +41,7 @@ def alone(
     student: LoadedModel, teacher: LoadedModel, features: Tensor, one: Choice, decoding: Decoding
 ) -> str:
     """The caption of one image, each sentence scored by itself."""
-    words, log_probs = student.spec.propose(student.model, features, None, CHOICES)
+    words, log_probs = student.spec.propose(student.model, features, None, CHOICES)[:2]
     own = Proposals(words.numpy(), log_probs.numpy())
     best: tuple[float, str] | None = None
     for sentence in candidates(own, one.choices, decoding, student.vocabulary)[0]:

@@ -12,7 +12,7 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +25,7 @@ from naic.text.vocabulary import PAD, PERIOD, Vocabulary
 CHOICES, MOST_CHOICES = 10, 100
 TRIED = 100  # sentences that are looked at for each one that is wanted: others read badly
 LogProbs = npt.NDArray[np.float32]
+Found = Sequence[Sequence[Sentence]]  # of each image some, the best first
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,23 +80,18 @@ def candidates(
     As for `naic caption` a sentence is what is left of it when loose ends are cut; of those that
     read the same the likeliest counts. There may be fewer, but there is always one.
     """
-    words, log_probs = proposals
-    rows = zip(words.tolist(), log_probs.tolist(), strict=True)
-    return [_likeliest(*row, count, decoding, vocabulary) for row in rows]
+    fields = [field.tolist() for field in proposals if field is not None]
+    return [_likeliest(row, count, decoding, vocabulary) for row in zip(*fields, strict=True)]
 
 
 def _likeliest(
-    words: list[list[int]],
-    log_probs: list[list[float]],
-    count: int,
-    decoding: Decoding,
-    vocabulary: Vocabulary,
+    row: Sequence[Any], count: int, decoding: Decoding, vocabulary: Vocabulary
 ) -> list[Sentence]:
-    """The same of one image, of words and log-probabilities (N, K)."""
-    limit = decoding.max_words or len(words)
+    """The same of one image; `row` is what `n_best` takes: words and log-probabilities (N, K)."""
+    limit = decoding.max_words or len(row[0])
     found: dict[tuple[int, ...], Sentence] = {}
     first: Sentence | None = None
-    for sentence in itertools.islice(n_best(words[:limit], log_probs[:limit]), TRIED * count):
+    for sentence in itertools.islice(n_best(*(own[:limit] for own in row)), TRIED * count):
         kept = Sentence(decoding.sentence(sentence.words, vocabulary), sentence.log_prob)
         first = first or kept
         same = map(int.__eq__, sentence.words, sentence.words[1:])

@@ -7,7 +7,7 @@ pass of the student and one of the teacher serve every number of choices and eve
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -21,9 +21,9 @@ from naic.device import choose_device
 from naic.errors import ConfigError
 from naic.models.folder import LoadedModel, load_model
 from naic.models.teacher import check_features
-from naic.runtime.rescore import Rescored, Rescoring, as_words, candidates, rescored
+from naic.runtime.rescore import Found, Rescored, Rescoring, as_words, candidates, rescored
 from naic.runtime.rescorer import TeacherForced, load_teacher
-from naic.runtime.sentences import Proposals, Sentence
+from naic.runtime.sentences import Proposals
 from naic.text.vocabulary import Vocabulary
 
 Precision = Literal["float32", "bfloat16", "float16"]
@@ -109,6 +109,12 @@ def rescore_split(
     return said
 
 
+def _on_host(tensor: Tensor | None) -> Any:  # noqa: ANN401 - an array of its own kind, or nothing
+    if tensor is None:
+        return None
+    return (tensor.float() if tensor.is_floating_point() else tensor).cpu().numpy()
+
+
 def _text(sentence: Rescored, vocabulary: Vocabulary) -> str:
     return vocabulary.decode(sentence.words)
 
@@ -124,7 +130,7 @@ class _Split(NamedTuple):
     @torch.no_grad()
     def scored(
         self, pair: RescoredPair, count: int, decoding: Decoding, precision: Precision
-    ) -> Iterator[tuple[list[list[Sentence]], Tensor]]:
+    ) -> Iterator[tuple[Found, Tensor]]:
         """Each batch's sentences, and the log-probabilities (B, n, N) of their words."""
         student = pair.student.to(self.device)
         teacher = pair.teacher.to(self.device).eval()
@@ -133,8 +139,8 @@ class _Split(NamedTuple):
         kind = torch.float16 if precision == "float16" else torch.bfloat16
         for features, mask in self._read_all():
             with torch.autocast(self.device.type, kind, enabled=mixed):
-                ids, log_probs = spec.propose(student, features, mask, CHOICES)
-                own = Proposals(ids.cpu().numpy(), log_probs.float().cpu().numpy())
+                proposed = spec.propose(student, features, mask, CHOICES)
+                own = Proposals(*map(_on_host, proposed))
                 found = candidates(own, count, decoding, words)
                 given = torch.from_numpy(as_words(found, len(found), count, teacher.length))
                 likely = teacher(features, given.to(self.device), mask)
