@@ -64,7 +64,7 @@ def cmal(model: nn.Module, batch: Batch, tools: Tools) -> tuple[Tensor, Logs]:
         "baseline": judged.baseline.expand_as(judged.reward).sum().float() / rewarded,
         "entropy": unsure.detach(),
         **{name: value.detach() for name, value in anchors.items()},
-        **_habits(words, share, tools),
+        **habits(words, share, tools),
         "advantage": sizes.mean(),
         **{f"advantage_{agent:02d}": size for agent, size in enumerate(sizes.unbind(), 1)},
     }
@@ -147,7 +147,7 @@ def _counterfactuals(policy: Tensor, words: Tensor, rows: Tensor, tools: Tools) 
     return Judged(reward, baseline, advantage, likely.indices, worth)
 
 
-def _habits(words: Tensor, share: Tensor, tools: Tools) -> Logs:
+def habits(words: Tensor, share: Tensor, tools: Tools) -> Logs:
     """How the sampled sentences are written: their length, and shares of those with bad habits.
 
     Under names of their own: a validation logs the habits of captions that are not sampled.
