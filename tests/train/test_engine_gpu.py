@@ -209,13 +209,28 @@ def test_mixed_precision_in_a_graph(store: FeatureStore, stage: str) -> None:
         assert [line["loss"] for line in found] != losses
 
 
+ANCHORED: dict[str, Any] = {
+    "gradient": "all",
+    "topk": 5,
+    "samples": 2,
+    "entropy": 0.01,
+    "xe": 0.2,
+    "kl": 0.1,
+    "loose_ends": 0.3,
+}
+
+
 @pytest.mark.filterwarnings("ignore")  # the compiler's own
 @pytest.mark.parametrize("graph", [False, True])
-@pytest.mark.parametrize("stage", STAGES)
-def test_compiled_steps_are_the_plain_ones(store: FeatureStore, stage: str, graph: bool) -> None:
+@pytest.mark.parametrize(
+    ("stage", "cmal"), [*((stage, {}) for stage in STAGES), ("cmal", ANCHORED)]
+)
+def test_compiled_steps_are_the_plain_ones(
+    store: FeatureStore, stage: str, cmal: dict[str, Any], graph: bool
+) -> None:
     torch.compiler.reset()
     how = {**PLAIN, "compile": True, "graph": graph}
-    plain, compiled = (engine_of(store, stage, own, model=STILL) for own in (PLAIN, how))
+    plain, compiled = (engine_of(store, stage, own, model=STILL, cmal=cmal) for own in (PLAIN, how))
     assert_alike(steps(plain, range(5)), steps(compiled, range(5)), 1e-4)
     assert_same_state(plain, compiled, 1e-3)
 
@@ -243,6 +258,7 @@ BASELINES: list[dict[str, Any]] = [
     {"baseline": "sc"},
     {"baseline": "loo", "samples": 3},
     {"baseline": "cf", "samples": 2, "topk": 5, "entropy": 0.1, "xe": 0.2},
+    {"baseline": "cf", **ANCHORED},
 ]
 
 
@@ -254,6 +270,8 @@ def test_every_baseline_in_a_graph(store: FeatureStore, cmal: dict[str, Any]) ->
     )
     assert_alike(steps(plain, range(6)), steps(graphed, range(6)), 1e-4)
     assert_same_state(plain, graphed, 1e-4)
+    if "kl" in cmal:  # of the frozen copy nothing is learnt, and the graph has it too
+        assert float(graphed.step(6, RATE)["kl"]) > 0
     if cmal["baseline"] == "ma":
         weight = float(graphed.tensors()[1]["moving/reward"][1])
         assert weight == pytest.approx(1 - 0.9**6)
