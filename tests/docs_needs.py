@@ -157,13 +157,17 @@ def study(words: list[str], options: Any) -> list[str]:
     own = asked.settings
     assert own.features is not None
     assert own.teacher is not None
-    store(own.features)
     make_model(own.start, "parallel")
     make_model(own.teacher, "causal")
     runs = [runs_of(asked, variant, options).values() for variant in asked.variants]
-    for folder in {pseudo for some in runs for run in some for pseudo in run.data.pseudo}:
-        made = ["--features", str(own.features), "--splits", "train", "--out", str(folder)]
-        assert main(["distil", str(own.teacher), *made]) == 0
+    for data in (run.data for some in runs for run in some):
+        sources = (own.features, *data.unlabelled)
+        for folder in sources:
+            store(folder)
+        for pseudo, source in zip(data.pseudo, sources, strict=False):
+            if not pseudo.exists():
+                made = ["--features", str(source), "--splits", "train", "--out", str(pseudo)]
+                assert main(["distil", str(own.teacher), *made]) == 0
     return dry(words)
 
 

@@ -317,7 +317,7 @@ def test_java_that_came_later_adds_its_scores(
     kept = {path: path.read_bytes() for path in made.run.rglob("*.json")}
     java(monkeypatch, there=True)
     monkeypatch.setattr(
-        "naic.tasks.reproduce.scoring.Scorer._caption", lambda *_: pytest.fail("captions again")
+        "naic.tasks.reproduce.scoring.caption_rows", lambda *_: pytest.fail("captions again")
     )
     before = read(made.run / "table1.json")
     found = made.make(made.run, features=made.store, only_tables=True).tables["ladder"]
