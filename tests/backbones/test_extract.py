@@ -67,6 +67,7 @@ def test_views_are_those_that_prepare_makes(scripts: tuple[Any, Any], coco: Path
     plain = FeatureStore(coco / "plain")
     assert len(plain) == 7 + 5 + 5
     assert plain.first_views == [True] * 7 + [False] * 10
+    near = {"cpu": 0.01, "cuda": 0.05}  # on a GPU in half precision
     for name in ("fast", "again"):
         store = FeatureStore(coco / name)
         assert len(store.index["shards"]) == 3
@@ -77,9 +78,9 @@ def test_views_are_those_that_prepare_makes(scripts: tuple[Any, Any], coco: Path
         assert store.first_views == plain.first_views
         for row in range(len(plain)):
             gap = store[row].astype(np.float32) - plain[row].astype(np.float32)
-            assert np.abs(gap).max() < 0.02, (name, row)
+            assert np.abs(gap).max() < near[store.index["device"]], (name, row)
     others = [plain[row].astype(np.float32) for row in (0, 7, 12)]  # three views of one image
-    assert all(np.abs(others[a] - others[b]).max() > 0.1 for a, b in ((0, 1), (0, 2), (1, 2)))
+    assert all(np.abs(others[a] - others[b]).max() > 1 for a, b in ((0, 1), (0, 2), (1, 2)))
 
 
 def test_unlabelled_photos_from_a_list(scripts: tuple[Any, Any], coco: Path) -> None:
