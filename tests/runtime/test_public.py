@@ -22,7 +22,7 @@ def test_what_a_captioner_can_do() -> None:
     public = {name for name in vars(Captioner) if not name.startswith("_")}
     assert public == {"caption", "each", "pipeline"}
     named = get_type_hints(Captioner.__init__)
-    assert list(named) == ["model", "device", "runtime", "precision", "return"]
+    assert list(named) == ["model", "device", "runtime", "precision", "rescore", "return"]
 
 
 def test_torch_comes_in_with_the_captioner_only() -> None:

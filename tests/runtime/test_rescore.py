@@ -281,7 +281,10 @@ def test_plain_candidates_are_the_likeliest_sentences_that_say_something() -> No
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize(("runtime", "precision"), [("eager", "float32"), ("graph", "float16")])
+@pytest.mark.parametrize(
+    ("runtime", "precision"),
+    [("eager", "float32"), ("graph", "float16"), ("graph", "float32"), ("compile", "float16")],
+)
 def test_on_a_gpu_it_says_what_it_says_on_a_cpu(home: Path, runtime: str, precision: str) -> None:
     how: dict[str, Any] = {"runtime": runtime, "precision": precision}
     near = Captioner(home / "student", device="cpu", rescore=home / "teacher")
