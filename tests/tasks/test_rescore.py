@@ -15,7 +15,7 @@ from naic.errors import ConfigError, StoreError
 from naic.models.folder import LoadedModel, load_model
 from naic.runtime.rescore import candidates
 from naic.runtime.sentences import Proposals
-from naic.tasks.rescore import Choice, load_pair, rescore_split
+from naic.tasks.rescore import Choice, load_pair, rescore_split, speaker
 from naic.text.vocabulary import PERIOD
 from tests.data.stores import make_store
 from tests.tasks.teachers import make_teacher
@@ -72,6 +72,18 @@ def test_all_ways_to_choose_come_of_one_pass(home: Path, decoding: Decoding) -> 
             features = torch.from_numpy(store.batch([row])[0])
             assert captions[store.records[row].id] == alone(*models, features, one, decoding)
     assert said[Choice(1, 0.0)] != said[Choice(8, 0.0)]
+
+
+def test_what_is_timed_is_what_captions(home: Path) -> None:
+    store = FeatureStore(home / "store")
+    rows = rows_of(store, 6)
+    pair = load_pair(store, home / "student", home / "teacher")
+    (said,) = rescore_split(store, rows, pair, choices=(8,), device="cpu").values()
+    speak = speaker(pair, 8, "cpu")
+    decode = pair.loaded.vocabulary.decode
+    assert list(said.values()) == [
+        decode(one.words) for row in rows for one in speak(torch.from_numpy(store.batch([row])[0]))
+    ]
 
 
 def test_what_does_not_go_together(home: Path, tmp_path: Path) -> None:

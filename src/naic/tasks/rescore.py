@@ -4,7 +4,7 @@ The first five of twenty sentences are the five likeliest, and a weight changes 
 pass of the student and one of the teacher serve every number of choices and every weight.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -50,6 +50,26 @@ class RescoredPair(NamedTuple):
     loaded: LoadedModel
     student: nn.Module
     teacher: TeacherForced
+
+    def to(self, device: torch.device) -> "RescoredPair":
+        """Both networks there, as they speak."""
+        student, teacher = self.student.to(device).eval(), self.teacher.to(device).eval()
+        return RescoredPair(self.loaded, student, teacher)
+
+    @torch.no_grad()
+    def score(
+        self, features: Tensor, mask: Tensor | None, count: int, decoding: Decoding
+    ) -> tuple[list[list[Sentence]], Tensor]:
+        """The likeliest sentences of features (B, R, F), and (B, n, N) what their words are worth.
+
+        One pass of the student, one of the teacher; eager, on the device of the features.
+        """
+        spec, words = self.loaded.spec, self.loaded.vocabulary
+        said = spec.propose(self.student, features, mask, CHOICES).on_host()
+        found = candidates(as_arrays(said, len(said.words)), count, decoding, words)
+        given = torch.from_numpy(as_words(found, len(found), count, self.teacher.length))
+        likely: Tensor = self.teacher(features, given.to(features.device), mask)
+        return found, likely.float().cpu()
 
 
 def load_pair(store: FeatureStore, student: Path, teacher: Path) -> RescoredPair:
@@ -110,6 +130,17 @@ def rescore_split(
     return said
 
 
+def speaker(pair: RescoredPair, count: int, device: str) -> Callable[[Tensor], list[Rescored]]:
+    """What is timed of a table's row: features (B, R, F) on the device to the chosen sentences."""
+    there = pair.to(choose_device(device))
+
+    def speak(features: Tensor) -> list[Rescored]:
+        found, likely = there.score(features, None, count, PLAIN)
+        return [ranked[0] for ranked in rescored(found, likely.numpy(), 0.0)]
+
+    return speak
+
+
 def _text(sentence: Rescored, vocabulary: Vocabulary) -> str:
     return vocabulary.decode(sentence.words)
 
@@ -122,24 +153,17 @@ class _Split(NamedTuple):
     batch: int
     device: torch.device
 
-    @torch.no_grad()
     def scored(
         self, pair: RescoredPair, count: int, decoding: Decoding, precision: Precision
     ) -> Iterator[tuple[list[list[Sentence]], Tensor]]:
         """Each batch's sentences, and the log-probabilities (B, n, N) of their words."""
-        student = pair.student.to(self.device)
-        teacher = pair.teacher.to(self.device).eval()
-        spec, words = pair.loaded.spec, pair.loaded.vocabulary
+        there = pair.to(self.device)
         mixed = precision != "float32"
         kind = torch.float16 if precision == "float16" else torch.bfloat16
         for features, mask in self._read_all():
             with torch.autocast(self.device.type, kind, enabled=mixed):
-                said = spec.propose(student, features, mask, CHOICES).on_host()
-                own = as_arrays(said, len(said.words))
-                found = candidates(own, count, decoding, words)
-                given = torch.from_numpy(as_words(found, len(found), count, teacher.length))
-                likely = teacher(features, given.to(self.device), mask)
-            yield found, likely.float().cpu()
+                scored = there.score(features, mask, count, decoding)
+            yield scored
 
     def _read_all(self) -> Iterator[tuple[Tensor, Tensor | None]]:
         """Features and masks on the device, a batch being read while another is captioned."""

@@ -8,7 +8,6 @@ import pytest
 from naic.config import to_toml
 from naic.tasks.reproduce import scoring
 from naic.tasks.reproduce.run_file import ReproduceOptions
-from naic.tasks.study import rescoring
 from naic.tasks.study.run import run_study
 from naic.tasks.study.tables import Studied
 from naic.text import Vocabulary
@@ -69,7 +68,6 @@ class Place:
         values: dict[str, Any] = {"device": "cpu", "fast": True, **over}
         options = ReproduceOptions(out, study=self.folder / "study.toml", **values)
         with on_one_thread(), pytest.MonkeyPatch.context() as patch:
-            for module in (scoring, rescoring):  # the times are not what is tested
-                patch.setattr(module, "IMAGES", 3)
-                patch.setattr(module, "WARM_UP", 1)
+            patch.setattr(scoring, "IMAGES", 3)  # the times are not what is tested
+            patch.setattr(scoring, "WARM_UP", 1)
             return run_study(options, (heard or Heard()).callbacks, "naic x")

@@ -215,6 +215,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"name": "captions"}, "cannot be the name of a folder"),
     ({"name": "odd", "sets": {}}, "sets"),
     ({"name": "odd", "rescore": [1]}, "2 sentences or more"),
+    ({"name": "odd", "rescore": [5, 101]}, "up to 100"),
     ({"name": "odd", "set": {"data.pseudo": ["nowhere"]}}, "odd"),
     ({"name": "odd", "set": {"start": "nowhere"}}, "nowhere is not there"),
 ]

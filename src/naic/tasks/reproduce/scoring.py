@@ -14,7 +14,7 @@ sentence has ended, and of as many as it says on a CPU.
 import json
 import platform
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -40,8 +40,10 @@ from naic.tasks.reproduce.run_file import ReproduceOptions, digest
 from naic.tasks.reproduce.stage_runner import StageRunner
 
 if TYPE_CHECKING:  # torch takes a second to import: not before there is work for it
-    from torch import nn
+    from torch import Tensor, nn
 
+    from naic.decode.decoding import Decoding
+    from naic.models.contract import CaptionerSpec
     from naic.models.folder import LoadedModel
 
 BATCH = 256
@@ -190,11 +192,15 @@ def report_rows(store: FeatureStore, split: str) -> list[int]:
 
 
 def measure_latency(
-    models: dict[str, tuple[Path, int]], store: FeatureStore, rows: Sequence[int], device: str
+    models: dict[str, tuple[Path, int]],
+    store: FeatureStore,
+    rows: Sequence[int],
+    device: str,
+    further: "Mapping[str, Callable[[Tensor], object]] | None" = None,
 ) -> dict[str, Any]:
     """The median milliseconds of each model, by its name.
 
-    All models take their turn at every image: whatever else the machine does in the meantime
+    All take their turn at every image: whatever else the machine does in the meantime
     slows them alike. The causal ones write `WORDS` words, with a key-value cache.
 
     Args:
@@ -202,6 +208,7 @@ def measure_latency(
         store: the features.
         rows: the images to take them from; after the last comes the first again.
         device: auto, cpu or cuda.
+        further: what else is timed: from features (1, R, F) on the device to words.
     """
     import torch
 
@@ -212,16 +219,18 @@ def measure_latency(
 
     chosen = choose_device(device)
     loaded = {name: load_model(folder, device=chosen) for name, (folder, _) in models.items()}
-    timed = {name: _fixed_length(own) for name, own in loaded.items()}
-    times: dict[str, list[float]] = {name: [] for name in models}
+    runs: dict[str, Callable[[Tensor], object]] = {
+        name: partial(_words, own.spec, _fixed_length(own), Decoding(models[name][1]))
+        for name, own in loaded.items()
+    }
+    runs |= further or {}
+    times: dict[str, list[float]] = {name: [] for name in runs}
     for turn in range(WARM_UP + IMAGES):
         row = rows[turn % len(rows)]
         array, _ = read_features(store, [row], int(count_regions(store, [row])[0]))
         features = torch.from_numpy(array).to(chosen)
-        for name, (_, beam) in models.items():
-            caption = partial(loaded[name].spec.caption, timed[name], features, None)
-            with torch.no_grad():
-                taken = milliseconds(partial(caption, Decoding(beam)), chosen)
+        for name, run in runs.items():
+            taken = milliseconds(partial(run, features), chosen)
             if turn >= WARM_UP:
                 times[name].append(taken)
     return {
@@ -233,6 +242,12 @@ def measure_latency(
         "torch": torch.__version__,
         "python": platform.python_version(),
     }
+
+
+def _words(
+    spec: "CaptionerSpec", model: "nn.Module", decoding: "Decoding", features: "Tensor"
+) -> "Tensor":
+    return spec.caption(model, features, None, decoding)
 
 
 def _fixed_length(loaded: "LoadedModel") -> "nn.Module":

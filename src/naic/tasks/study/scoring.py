@@ -12,6 +12,7 @@ from typing import Any
 from naic.data.features import FeatureStore, StoredRecord
 from naic.data.readers.captions import read_captions
 from naic.data.records import Problems
+from naic.files import write_atomically
 from naic.tasks.evaluate.report import digest as digest_references
 from naic.tasks.reproduce.judging import (
     HumanReferences,
@@ -24,7 +25,6 @@ from naic.tasks.reproduce.judging import (
 from naic.tasks.reproduce.preset import PresetSettings
 from naic.tasks.reproduce.run_file import ReproduceOptions, digest
 from naic.tasks.reproduce.scoring import caption_rows, judge_and_keep, places, report_rows
-from naic.tasks.study.rescoring import caption_rescored
 from naic.tasks.study.runner import INDEX, WEIGHTS
 
 
@@ -117,9 +117,12 @@ class StudyScorer:
         device = self._options.device
         if system.teacher is None:
             return caption_rows(self.store, self.rows, system.model, system.beam, device, target)
-        caption_rescored(
-            self.store, self.rows, (system.model, system.teacher), system.rescored, device, target
-        )
+        from naic.tasks.rescore import Choice, load_pair, rescore_split
+        from naic.train.validate import results_file
+
+        pair, choices = load_pair(self.store, system.model, system.teacher), [system.rescored]
+        said = rescore_split(self.store, self.rows, pair, choices=choices, device=device)
+        write_atomically(target, results_file(said[Choice(system.rescored, 0.0)]))
         return None
 
 

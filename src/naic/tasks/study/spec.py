@@ -14,6 +14,7 @@ import tomli_w
 
 from naic.config import read_toml, structure
 from naic.errors import ConfigError
+from naic.runtime.rescore import MOST_CHOICES
 from naic.tasks.options import WIDEST_BEAM
 from naic.tasks.reproduce.run_file import ReproduceOptions
 
@@ -155,8 +156,9 @@ def _check(path: Path, settings: StudySettings, variants: Sequence[Variant]) -> 
             why = f"its folder would be that of {seen[variant.slug]!r}"
             raise ConfigError(f"{path}: variant {variant.name!r}", why, "Choose another name.")
         seen[variant.slug] = variant.name
-        if variant.rescore and (settings.teacher is None or min(variant.rescore) < 2):
-            why = "it needs a teacher, and 2 sentences or more to choose from"
+        few, many = min(variant.rescore, default=2), max(variant.rescore, default=2)
+        if (variant.rescore and settings.teacher is None) or few < 2 or many > MOST_CHOICES:
+            why = f"it needs a teacher, and 2 sentences or more (up to {MOST_CHOICES})"
             hint = "Add teacher = FOLDER to the file, or leave rescore out."
             raise ConfigError(f"{path}: variant {variant.name!r}: rescore", why, hint)
     if settings.compare_with not in seen.values():

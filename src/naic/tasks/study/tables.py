@@ -14,7 +14,6 @@ from naic.resume import locked, pretty
 from naic.tasks.reproduce.judging import Scored
 from naic.tasks.reproduce.run_file import ReproduceOptions, digest
 from naic.tasks.reproduce.scoring import measure_latency
-from naic.tasks.study.rescoring import rescored_milliseconds
 from naic.tasks.study.rows import Row, make_row, paired, write_study
 from naic.tasks.study.runner import WEIGHTS, VariantRunner, read_note
 from naic.tasks.study.scoring import StudyScorer, System
@@ -165,20 +164,17 @@ class StudyTables:
         path = self._options.out / LATENCY
         if _read(path).get("models") == key:
             return
+        from naic.tasks.rescore import load_pair, speaker
+
         self._callbacks.say("timing one image at a time")
-        plain = {own.name: (own.model, own.beam) for own in ready if own.name in key}
-        rescored = [own for own in ready if own.name in key and own.rescored]
-        for own in rescored:
-            del plain[own.name]
-        found = measure_latency(plain, scorer.store, scorer.rows, self._options.device)
-        for own in rescored:
-            found["milliseconds"][own.name] = rescored_milliseconds(
-                scorer.store,
-                scorer.rows,
-                (own.model, teacher),
-                own.rescored,
-                self._options.device,
-            )
+        device, timed = self._options.device, [own for own in ready if own.name in key]
+        plain = {own.name: (own.model, own.beam) for own in timed if not own.rescored}
+        rescored = {
+            own.name: speaker(load_pair(scorer.store, own.model, teacher), own.rescored, device)
+            for own in timed
+            if own.rescored
+        }
+        found = measure_latency(plain, scorer.store, scorer.rows, device, rescored)
         write_atomically(path, pretty(found | {"models": key}))
 
     def _is_timed(self, system: System) -> bool:
