@@ -19,7 +19,6 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from naic.decode.decoding import IMPOSSIBLE
 from naic.decode.policy import log_policy, spoken
 from naic.models.layers import linear
 from naic.text.vocabulary import NEVER, PERIOD
@@ -118,12 +117,6 @@ class Transitions(nn.Module):
         if words is None:
             words = log_probs.topk(self.choices).indices
         return Chain(words, log_probs.gather(-1, words), self.pairs(words, context))
-
-
-def barred_repeats(chain: Chain) -> Chain:
-    """The chain in which no word is said twice in a row."""
-    same = chain.words[:, :-1, :, None] == chain.words[:, 1:, None]  # (B, N - 1, K, K)
-    return chain._replace(pairs=chain.pairs.masked_fill(same, IMPOSSIBLE))
 
 
 def messages(chain: Chain) -> Tensor:

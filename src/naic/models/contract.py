@@ -15,7 +15,6 @@ from naic.decode.decoding import CHOICES, Decoding, likeliest_words, without_rep
 from naic.decode.policy import spoken
 from naic.decode.stepwise import Beams
 from naic.errors import ConfigError
-from naic.models.chain import Chain
 from naic.text.vocabulary import PERIOD
 
 
@@ -60,8 +59,6 @@ class CaptionerSpec:
         beams: (model, features, mask, width, keep) to the `keep` likeliest sentences that a search
             by `width` at a time finds; None: it cannot search, and cannot be a teacher.
         sample: (model, features, mask, S) to words (B, S, N) by chance; only scst needs it.
-        chain: (model, features, mask) to what the agents say together, or None if each speaks by
-            itself; None: they always do.
         reads_words: whether the network is given the words before the next one: it is then trained
             by the stages that have words to give, and else by those that ask for all at once.
         glances: whether the network's `forward` also takes `shown` (B, C, N), words that some of
@@ -77,7 +74,6 @@ class CaptionerSpec:
     propose: Callable[[Any, Tensor, Tensor | None, int], Proposed]
     beams: Callable[[Any, Tensor, Tensor | None, int, int], Beams] | None = None
     sample: Callable[[Any, Tensor, Tensor | None, int], Tensor] | None = None
-    chain: Callable[[Any, Tensor, Tensor | None], Chain | None] | None = None
     reads_words: bool = False
     glances: bool = False
     one_pass: bool = True

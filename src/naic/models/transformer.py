@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from naic.decode.policy import choose, log_policy, parallel
 from naic.decode.stepwise import Beams, beam_search, greedy, sample
 from naic.errors import ConfigError
-from naic.models.chain import Chain, ChainScores, Transitions, steps
+from naic.models.chain import ChainScores, Transitions, steps
 from naic.models.chain import sample as sample_chain
 from naic.models.config import TransformerConfig
 from naic.models.contract import CaptionerSpec, Proposed
@@ -232,15 +232,6 @@ def _propose(
 
 
 @torch.no_grad()
-def _chain(model: TransformerCaptioner, features: Tensor, mask: Tensor | None) -> Chain | None:
-    """What the agents say together; None: each speaks by itself."""
-    if model.transitions is None:
-        return None
-    logits, context = model(features, mask)
-    return model.transitions.chain(logits[:, 0], context[:, 0])
-
-
-@torch.no_grad()
 def _beams(
     model: TransformerCaptioner, features: Tensor, mask: Tensor | None, width: int, keep: int
 ) -> Beams:
@@ -253,10 +244,11 @@ def _sample(
 ) -> Tensor:
     if model.causal:
         return sample(model, model.encode(features, mask), samples).words
-    together = _chain(model, features, mask)
-    if together is not None:
-        return sample_chain(steps(together), samples)
-    log_probs = log_policy(model(features, mask))  # (B, 1, N, V)
+    said = model(features, mask)
+    if model.transitions is not None:
+        chain = model.transitions.chain(said.logits[:, 0], said.context[:, 0])
+        return sample_chain(steps(chain), samples)
+    log_probs = log_policy(said)  # (B, 1, N, V)
     return choose(log_probs.expand(-1, samples, -1, -1))
 
 
@@ -275,7 +267,6 @@ PARALLEL = CaptionerSpec(
     partial(TransformerCaptioner, causal=False),
     _propose,
     sample=_sample,
-    chain=_chain,
     glances=True,
     holds_backbone=True,
 )
