@@ -5,15 +5,16 @@ with the very batch it would have had, with no loader whose state must be saved.
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from naic.data.features import FeatureStore, refuse_unknown
+from naic.data.features import FeatureStore, View, refuse_unknown
 from naic.errors import ConfigError, DataError, StoreError
 from naic.text import PAD, UNK, Vocabulary
 
@@ -41,14 +42,19 @@ class Targets:
 
     @classmethod
     def build(
-        cls, store: FeatureStore, splits: Collection[str], vocabulary: Vocabulary, length: int
+        cls,
+        store: FeatureStore,
+        splits: Collection[str],
+        vocabulary: Vocabulary,
+        length: int,
+        views: Collection[View] = (),
     ) -> Self:
-        """The captions of these splits of a store.
+        """The captions of these splits of a store, of images in these views (none named: all).
 
         Nothing is saved: all of COCO takes some seconds, and a file could be of other captions.
 
         Raises:
-            ConfigError: the store has no such split.
+            ConfigError: the store has no such split, or no such view of its images.
             DataError: no image of the splits has a caption.
         """
         refuse_unknown(splits, Counter(record.split for record in store.records))
@@ -62,6 +68,7 @@ class Targets:
             why = f"no image of the splits asked for ({named}) has a caption"
             hint = "Name other splits, or prepare a dataset with captions."
             raise DataError(str(store.folder), why, hint)
+        rows = rows_of_views(store, rows, views)
         known: dict[tuple[str, ...], list[list[int]]] = {}  # mirrored twins have the same captions
         encoded = []
         for row in rows:
@@ -104,6 +111,30 @@ class Targets:
     def captions(self) -> int:
         """How many captions there are."""
         return int(self.counts.sum())
+
+
+def rows_of_views(store: "AnyStore", rows: Iterable[int], views: Collection[View]) -> list[int]:
+    """Those of the rows that show one of these views; all of them where none is named.
+
+    Raises:
+        ConfigError: a store that some of the rows are in has a view in none of them.
+    """
+    if not views:
+        return list(rows)
+    chosen = []
+    there: dict[Path, set[View]] = {}
+    for row in rows:
+        own, place = store.locate(row)
+        view = own.views[place]
+        there.setdefault(own.folder, set()).add(view)
+        if view in views:
+            chosen.append(row)
+    for folder, found in there.items():
+        if lacking := [view for view in views if view not in found]:
+            why = f"no image to learn from is a {lacking[0]} view in {folder}"
+            hint = f"There are: {', '.join(sorted(found))}. `naic prepare --mirror`, `--crop` make"
+            raise ConfigError("data.views", why, f"{hint} others.")
+    return chosen
 
 
 def _encode(words: list[str], ended: bool, vocabulary: Vocabulary, length: int) -> list[int]:

@@ -19,7 +19,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -40,7 +40,11 @@ KINDS = {
 # name. The latter are those of `images.sources`, which reading a store does not need.
 MIRRORED_ID, MIRRORED_NAME = "-mirrored", " (mirrored)"
 CROPPED_ID, CROPPED_NAME = "-cropped", " (cropped)"
-VIEWS = {MIRRORED_ID: MIRRORED_NAME, CROPPED_ID: CROPPED_NAME}
+View = Literal["first", "mirrored", "cropped"]
+_FURTHER: tuple[tuple[View, str, str], ...] = (
+    ("mirrored", MIRRORED_ID, MIRRORED_NAME),
+    ("cropped", CROPPED_ID, CROPPED_NAME),
+)
 _ARRAYS = {**dict(KINDS.values()), "I64": "<i8"}
 Mask = npt.NDArray[np.bool_]
 
@@ -174,21 +178,27 @@ class FeatureStore:
         return records
 
     @cached_property
+    def views(self) -> list[View]:
+        """What each row shows of its image: "first" is the image itself."""
+        names = {record.id: record.image for record in self.records}
+
+        def view(own: StoredRecord) -> View:
+            for found, end, name in _FURTHER:
+                first = names.get(own.id.removesuffix(end))
+                if own.id.endswith(end) and own.image == f"{first}{name}":
+                    return found
+            return "first"
+
+        return [view(record) for record in self.records]
+
+    @cached_property
     def first_views(self) -> list[bool]:
         """For each row whether it is the image itself, and no further view of an earlier row.
 
         A store made with `--mirror` or `--crop` holds an image several times; whoever counts
         images, or their words, counts these rows only.
         """
-        names = {record.id: record.image for record in self.records}
-        return [
-            not any(
-                record.id.endswith(end)
-                and record.image == f"{names.get(record.id.removesuffix(end))}{name}"
-                for end, name in VIEWS.items()
-            )
-            for record in self.records
-        ]
+        return [view == "first" for view in self.views]
 
     def __reduce__(self) -> tuple[type["FeatureStore"], tuple[Path]]:
         """Another process opens the files again; the mapped arrays themselves do not travel."""

@@ -24,7 +24,8 @@ from pathlib import Path
 from typing import Any
 
 from naic import __version__
-from naic.data.features import no_store
+from naic.data.batches import rows_of_views
+from naic.data.features import View, no_store
 from naic.data.joined import AnyStore, backbone
 from naic.errors import ConfigError, StoreError
 from naic.files import remove_temporaries, write_atomically
@@ -127,13 +128,18 @@ def parse_shard(path: Path, data: bytes) -> list[tuple[str, Taught]]:
 
 
 def look_up(
-    pseudo: Sequence[PseudoStore], store: AnyStore, held_out: Collection[str]
+    pseudo: Sequence[PseudoStore],
+    store: AnyStore,
+    held_out: Collection[str],
+    views: Collection[View] = (),
 ) -> dict[int, Taught]:
     """What was taught, by the images' rows in `store`; no image of the splits `held_out`.
 
+    Only of images in these views; none named: all.
+
     Raises:
         StoreError: features of another backbone, an image captioned by two, or in no or two stores.
-        ConfigError: an image of a held-out split is captioned.
+        ConfigError: an image of a held-out split is captioned, or none in one of the views.
     """
     rows: dict[str, int] = {}
     twice: set[str] = set()
@@ -159,7 +165,7 @@ def look_up(
                 hint = "Make one without: naic distil --splits train"
                 raise ConfigError(f"data.pseudo ({source.folder})", why, hint)
             found[row] = taught
-    return dict(sorted(found.items()))
+    return {row: found[row] for row in rows_of_views(store, sorted(found), views)}
 
 
 def _check_backbone(source: PseudoStore, store: AnyStore) -> None:

@@ -163,7 +163,7 @@ def _find_targets(
     `seen` has the images that a backbone inside the start model has learnt from.
     """
     if not pseudo:
-        return store, human_targets(kept, store, settings.data.train, vocabulary, length)
+        return store, human_targets(kept, store, settings.data, vocabulary, length)
     from naic.backbones.load import is_tuned
     from naic.data.joined import JoinedStore, check_unseen
     from naic.data.pseudo import look_up
@@ -173,7 +173,7 @@ def _find_targets(
     for own in further:
         tuned = seen is not None or is_tuned(own.index)
         check_unseen(own, (store,), tuned=tuned, more=seen)
-    taught = look_up(pseudo, images, settings.data.validation)
+    taught = look_up(pseudo, images, settings.data.validation, settings.data.views)
     return images, Targets.build_pseudo(taught, vocabulary, length)
 
 

@@ -13,6 +13,7 @@ from typing import Any, Self, TypeVar
 from naic.data.batches import Targets
 from naic.data.features import FeatureStore
 from naic.text import Vocabulary
+from naic.train.settings import DataSettings
 
 T = TypeVar("T")
 
@@ -57,11 +58,11 @@ def open_store(kept: Kept | None, folder: Path) -> FeatureStore:
 def human_targets(
     kept: Kept | None,
     store: FeatureStore,
-    splits: tuple[str, ...],
+    data: DataSettings,
     vocabulary: Vocabulary,
     length: int,
 ) -> Targets:
     """`Targets.build`, or what it gave the last time."""
-    build = partial(Targets.build, store, splits, vocabulary, length)
-    key = (identity(store), splits, vocabulary.fingerprint, length)
+    build = partial(Targets.build, store, data.train, vocabulary, length, data.views)
+    key = (identity(store), data.train, data.views, vocabulary.fingerprint, length)
     return build() if kept is None else kept.get("targets", key, build)

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from naic.data.features import View
 from naic.learn.schedules import Schedule
 
 LIMITS: dict[tuple[float, float], tuple[str, ...]] = {  # from, to (both allowed): which numbers
@@ -56,6 +57,8 @@ class DataSettings:
             the human ones. `train` still says what df and a new vocabulary come from. With cmal
             they are what `cmal.xe` holds on to; rewards are for the human captions of `train`.
         unlabelled: Further feature stores, whose images are learnt from by pseudo captions only.
+        views: Learn only from these views of the images: "first", "mirrored", "cropped" (`naic
+            prepare --mirror`, `--crop`); empty: from all there are.
     """
 
     features: Path
@@ -67,6 +70,7 @@ class DataSettings:
     keep: Literal["device", "host"] = "device"
     pseudo: tuple[Path, ...] = ()
     unlabelled: tuple[Path, ...] = ()
+    views: tuple[View, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -160,6 +160,7 @@ def check_folder(inputs: Inputs, *, resume: bool) -> None:
     if inputs.spec.backbone(inputs.config):
         unset |= {"optimiser.backbone_rate": 1.0}
     unset |= {"optimiser.block_rate": 1.0, "optimiser.frozen_steps": 0}
+    unset |= {"data.views": []}
     # Nor had its stage; what it had not was as it is by default.
     table = stage_of(inputs.settings).table
     unset |= {f"{table}.{one.name}": one.default for one in fields(getattr(inputs.settings, table))}
