@@ -43,15 +43,22 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--unlabelled", type=Path)
     parser.add_argument("--start", type=Path, help="instead of teacher_again.toml's")
+    parser.add_argument("--student", type=Path, help="its first weights, if not the teacher's")
     parser.add_argument("--batch", type=int, default=1024, help="images captioned at once")
     parser.add_argument("--precision", default="bfloat16", help="of the teacher's captions")
     parser.add_argument("--set", nargs="*", default=[], metavar="NAME=VALUE")
+    parser.add_argument("--epochs", nargs=3, type=float, help="of the three stages")
     options = parser.parse_args()
     changes = [tuple(item.split("=", 1)) for item in options.set]
     out, kd_splits = options.out, read_settings(options.configs / "student_kd.toml").data.train
 
+    epochs = iter(options.epochs or ())
+
     def stage(config: str, name: str, start: Path | None, *more: tuple[str, str]) -> None:
         own = [("data.features", str(options.features)), ("out", str(out / name)), *more]
+        if (length := next(epochs, None)) is not None:
+            names = ("run.epochs", "run.save_every", "run.validate_every", "schedule.total_epochs")
+            own += [(key, str(length)) for key in names]
         own += [("start", str(start))] if start is not None else []
         run_stage(options.configs / f"{config}.toml", [*own, *changes], kept)
 
@@ -68,7 +75,12 @@ def main() -> None:
             asked = DistilOptions(teacher, out / name, (features,), splits=splits, **manner)
             distil(asked, SILENT)
             print(name, f"{time.monotonic() - began:.0f} s", flush=True)
-        stage("student_kd", "naic-kd", teacher, ("data.pseudo", f'["{out / "pseudo"}"]'))
+        stage(
+            "student_kd",
+            "naic-kd",
+            options.student or teacher,
+            ("data.pseudo", f'["{out / "pseudo"}"]'),
+        )
 
 
 if __name__ == "__main__":
