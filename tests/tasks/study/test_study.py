@@ -31,6 +31,7 @@ SYSTEMS = [
     "plain",
     "surer: k = 1",
     "surer: k = 1 + rescore 3",
+    "taught: before",
     "taught",
     "teacher, beam 3",
 ]
@@ -78,7 +79,9 @@ def test_all_rows_are_there(made: Studied) -> None:
     rows = rows_of(made)
     assert list(rows) == SYSTEMS
     assert made.left_out == []
-    assert [rows[name]["steps"] for name in SYSTEMS[:5]] == [None, *[STEPS] * 3, 2 * STEPS]
+    assert [rows[name]["steps"] for name in SYSTEMS[:6]] == [None, *[STEPS] * 4, 2 * STEPS]
+    assert rows["taught: before"]["changes"] == {"first.base": "first.toml"}
+    assert rows["taught: before"]["captions"] != rows["taught"]["captions"]
     assert rows["plain"]["changes"] == {}
     assert rows["taught"]["changes"] == {"first.base": "first.toml", "cmal.xe": 0.1}
     assert rows["surer: k = 1"]["entropy"] > 0
@@ -99,6 +102,17 @@ def test_the_files_say_the_same(made: Studied, out: Path) -> None:
     lines = list(csv.DictReader((out / "study.csv").read_text().splitlines()))
     assert [line["system"] for line in lines] == SYSTEMS
     assert float(lines[1]["CIDEr"]) == rows_of(made)["plain"]["CIDEr"]
+
+
+def test_what_a_run_brings_is_told_from_what_it_began_with(made: Studied) -> None:
+    rows = rows_of(made)
+    for name, before in (
+        ("plain", "start"),
+        ("taught: before", "start"),
+        ("taught", "taught: before"),
+    ):
+        found = rows[name]["from_start"]["CIDEr"]["value"]
+        assert found == pytest.approx(rows[name]["CIDEr"] - rows[before]["CIDEr"])
 
 
 def test_differences_are_paired(made: Studied, place: Place, out: Path) -> None:
@@ -144,10 +158,10 @@ def test_some_variants_in_another_folder(place: Place, tmp_path: Path, made: Stu
     heard = Heard()
     first = place.run(tmp_path / "new", heard, only="plain")
     assert [line for line in heard.lines if line.startswith("[")] == ["[1/1] plain"]
-    assert first.left_out == ["surer: k = 1", "surer: k = 1 + rescore 3", "taught"]
+    assert first.left_out == SYSTEMS[2:-1]
     with locked(tmp_path / "new", shared=True):
         found = place.run(tmp_path / "new", only="surer-k-1")
-    assert found.left_out == ["taught"]
+    assert found.left_out == ["taught: before", "taught"]
     rows, whole = rows_of(found), rows_of(made)
     for name in ("plain", "surer: k = 1"):  # whoever makes it, it is the same
         assert rows[name]["CIDEr"] == whole[name]["CIDEr"]

@@ -26,6 +26,7 @@ from naic.tasks.reproduce.preset import PresetSettings
 from naic.tasks.reproduce.run_file import ReproduceOptions, digest
 from naic.tasks.reproduce.scoring import caption_rows, judge_and_keep, places, report_rows
 from naic.tasks.study.runner import INDEX, WEIGHTS
+from naic.tasks.study.spec import FIRST
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,7 @@ class System:
         beam: its beam width.
         rescored: so many of its sentences are rescored by `teacher`; 0: none.
         spice: score SPICE too.
+        first: it is the model of the run that came before the variant's own.
     """
 
     name: str
@@ -48,6 +50,7 @@ class System:
     rescored: int = 0
     teacher: Path | None = None
     spice: bool = False
+    first: bool = False
 
 
 class StudyScorer:
@@ -101,6 +104,7 @@ class StudyScorer:
     def places(self, system: System) -> tuple[Path, Path]:
         """Where its captions are, or will be, and where their scores."""
         name = f"{system.folder}-rescore{system.rescored}" if system.rescored else system.folder
+        name = f"{name}-{FIRST}" if system.first else name
         return places(self._options.out, name, self.references.split, system.beam)
 
     def _key(self, system: System, captions: Path) -> dict[str, Any]:

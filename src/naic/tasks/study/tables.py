@@ -17,7 +17,7 @@ from naic.tasks.reproduce.scoring import measure_latency
 from naic.tasks.study.rows import Row, make_row, paired, write_study
 from naic.tasks.study.runner import WEIGHTS, VariantRunner, read_note
 from naic.tasks.study.scoring import StudyScorer, System
-from naic.tasks.study.spec import START, TEACHER, TRAIN, Study, Variant
+from naic.tasks.study.spec import FIRST, START, TEACHER, TRAIN, Study, Variant
 
 FORMAT = "naic-study-1"
 LATENCY = "latency.json"
@@ -114,11 +114,13 @@ class StudyTables:
                 missing.append(system.name)
         base = scored.get(self._study.settings.compare_with)
         teacher = next((own for own in scored.values() if own[0].folder == TEACHER), None)
-        start = scored.get(START)
         rows = []
         for system, own in scored.values():
             note = read_note(self._options.out / system.folder)
+            note = _of_first(note) if system.first else note
             row = make_row(system.name, system.folder, own, note)
+            before = "" if system.first else _first_name(system.folder, self._study)
+            start = scored.get(before, scored.get(START))
             others = (("difference", base), ("gap", teacher), ("from_start", start))
             for what, other in others:
                 if other is not None and other[0] is not system:
@@ -133,6 +135,10 @@ class StudyTables:
         own = self._study.settings
         found = [System(START, START, own.start)]
         for variant in self._study.variants:
+            if variant.first is not None:
+                before = self._options.out / variant.slug / FIRST / "best"
+                name = _first_name(variant.slug, self._study)
+                found.append(System(name, variant.slug, before, first=True))
             model = self._options.out / variant.slug / TRAIN / "best"
             found.append(System(variant.name, variant.slug, model, spice=variant.spice))
             for keep in variant.rescore:
@@ -180,12 +186,28 @@ class StudyTables:
     def _is_timed(self, system: System) -> bool:
         """The teacher, what all begin with, and those whose sentences are rescored."""
         variant = next((v for v in self._study.variants if v.slug == system.folder), None)
-        return variant is None or bool(variant.rescore)
+        return variant is None or (bool(variant.rescore) and not system.first)
 
     def _put_times(self, rows: Sequence[Row]) -> None:
         times = _read(self._options.out / LATENCY).get("milliseconds", {})
         for row in rows:
             row["latency_ms"] = times.get(row["system"])
+
+
+def _first_name(folder: str, study: Study) -> str:
+    """What the row of the run before a variant's own is called; empty: there is none."""
+    named = (own.name for own in study.variants if own.slug == folder and own.first is not None)
+    return next((f"{name}: before" for name in named), "")
+
+
+def _of_first(note: dict[str, Any]) -> dict[str, Any]:
+    """What a variant's run.json says of the run before its own."""
+    begin = f"{FIRST}."
+    changed = {key: own for key, own in note.get("changes", {}).items() if key.startswith(begin)}
+    return note | {
+        "runs": {name: own for name, own in note.get("runs", {}).items() if name == FIRST},
+        "changes": changed,
+    }
 
 
 def _alone(out: Path, stack: ExitStack) -> bool:
