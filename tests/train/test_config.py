@@ -23,7 +23,14 @@ CONFIGS = sorted(
     path
     for path in (Path(__file__).parents[2] / "configs").rglob("*.toml")
     if path.stem
-    not in ("prepare", "unlabelled", "pixels", "preset", "study")  # read in tests/test_readme.py
+    not in (
+        "prepare",
+        "unlabelled",
+        "pixels",
+        "preset",
+        "study",
+        "study_again",
+    )  # read in test_readme.py
 )
 STAGE_OF = {
     "backbone": "teacher_xe",

@@ -72,15 +72,18 @@ class RescoredPair(NamedTuple):
         return found, likely.float().cpu()
 
 
-def load_pair(store: FeatureStore, student: Path, teacher: Path) -> RescoredPair:
-    """Both models on the host; a backbone inside one of them is taken out of it.
+def load_for_features(store: FeatureStore, folder: Path) -> tuple[LoadedModel, nn.Module]:
+    """A model as it was loaded, and its network for a store's features.
+
+    A backbone inside it is taken out of it, if it is the one that made them; not for pixels.
 
     Raises:
-        ConfigError: they are no student and teacher of one kind.
-        StoreError: the features are not what they learnt from.
+        StoreError: the features are not what it learnt from.
     """
-    loaded = load_model(student)
+    loaded = load_model(folder)
     own, inside = loaded.settings, loaded.spec.backbone(loaded.settings.model)
+    if inside and store.index["backbone"] == "pixels":  # it sees them by itself
+        return loaded, loaded.model
     if inside:
         digest = backbone_digest(backbone_tensors(loaded.model.state_dict()))
         own = replace(
@@ -90,8 +93,19 @@ def load_pair(store: FeatureStore, student: Path, teacher: Path) -> RescoredPair
             # Published weights are known by the digest of their file.
             digest=digest if is_tuned(store.index) else "",
         )
-    check_features(student, own, store)
+    check_features(folder, own, store)
     plain = loaded.spec.for_features(loaded.model, loaded.settings.model, loaded.settings.words)
+    return loaded, plain
+
+
+def load_pair(store: FeatureStore, student: Path, teacher: Path) -> RescoredPair:
+    """Both models on the host; a backbone inside one of them is taken out of it.
+
+    Raises:
+        ConfigError: they are no student and teacher of one kind.
+        StoreError: the features are not what they learnt from.
+    """
+    loaded, plain = load_for_features(store, student)
     return RescoredPair(loaded, plain.eval(), load_teacher(teacher, loaded))
 
 

@@ -102,13 +102,13 @@ def caption_rows(
     """Write a results file; gives the share of captions that are true, where that is known."""
     from naic.decode.decoding import Decoding
     from naic.device import choose_device
-    from naic.models.folder import load_model
+    from naic.tasks.rescore import load_for_features
     from naic.train.validate import Validator
 
     chosen = choose_device(device)
-    loaded = load_model(folder, device=chosen)
+    loaded, model = load_for_features(store, folder)
     validator = Validator(store, rows, loaded.vocabulary, batch=BATCH, device=chosen)
-    found = validator.validate(loaded.model, loaded.spec, Decoding(beam))
+    found = validator.validate(model.to(chosen), loaded.spec, Decoding(beam))
     write_atomically(target, found.results())
     return found.facts
 
