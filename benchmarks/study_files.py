@@ -4,7 +4,8 @@ python -m benchmarks.study_files runs/coco-study --best combined --out docs/resu
 
 It is study.json without the folders of the machine, with the settings of the best variant's runs.
 Neither features nor weights are needed. A study without --best adds its table to the page. What
-`naic evaluate --json` says of the best student on `test` may lie beside it as test.json.
+`naic evaluate --json` says of the best student, packed, on `val` and `test` may lie beside it as
+shipped-val.json and shipped-test.json.
 """
 
 import argparse

@@ -171,7 +171,7 @@ def test_two_models_are_timed_in_turns_and_shown_side_by_side(
     assert "speed.md" not in PAGES(tmp_path)
     write(tmp_path / "speed" / "cpu.json", [row("eager", "float32", "whole", 1, "NAIC", 50.0)])
     text = PAGES(tmp_path)["speed.md"]()
-    assert "## The model that ships, and the one before it" in text
+    assert "## The second model that shipped, and the first" in text
     assert text.count("| onnx, int8 | 1 |") == text.count("| onnx, int8, as text | 1 |") == 1
     assert "failed" not in text
     assert "| int8, once it is at work | 4.0 | 4.0 |" in text

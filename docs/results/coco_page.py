@@ -147,10 +147,10 @@ def targets(
     ]
     if shipped is not None:
         lost = best["CIDEr"] - shipped["CIDEr"]
-        what = f"the model that ships: at most {100 * SHIPPED:.1f} behind {name}"
+        what = f"packed: at most {100 * SHIPPED:.1f} behind {name}"
         claims.append(_claim(what, lost, lost <= SHIPPED))
         own = shipped["habits"]["captions"]
-        what = f"the model that ships: less than {REPEATS:.0%} repeat a word"
+        what = f"packed: less than {REPEATS:.0%} repeat a word"
         claims.append(_claim(what, own["repeats"], own["repeats"] < REPEATS))
     return claims
 
@@ -164,7 +164,7 @@ def intervals(rows: Sequence[Row], shipped: dict[str, Any] | None) -> str:
     heads = " | ".join(HEADS[name] for name in NAMES)
     lines = [f"| {row['system']} | {_ends(row)} |" for row in rows]
     if shipped is not None:
-        lines.append(f"| the model that ships | {_ends(shipped)} |")
+        lines.append(f"| packed | {_ends(shipped)} |")
     text = "\n".join(lines)
     return f"""### Intervals
 
@@ -193,7 +193,7 @@ def ship(shipped: dict[str, Any], best: Row) -> str:
         for row in (shipped, best)
     )
     own = shipped["habits"]["captions"]
-    return f"""## The model that ships
+    return f"""## Packed
 
 `naic pack` makes it of {best["system"]}: fewer bits for each weight, its backbone inside. It reads
 pixels where the rows above read features. And it speaks as `naic caption` does: where two

@@ -1,9 +1,9 @@
-"""What the page of COCO's ladder says where `val` was reported too: targets, settings, what ships.
+"""What the page of COCO's ladder says where `val` was reported too: targets, settings, packing.
 
 Beside the files of benchmarks/ladder_files.py, its folder may hold what `naic evaluate --json` says
-of captions by the model that ships: shipped.json (of `test`), shipped-val.json and, of its int8
-graph, shipped-int8-val.json; old-val.json is of the model that shipped before. The old model's
-figures on `test` are those of the first ladder's folder.
+of captions by its best student, packed: shipped.json (of `test`), shipped-val.json and, of its int8
+graph, shipped-int8-val.json; old-val.json is of the first model that shipped. That one's figures on
+`test` are those of the first ladder's folder.
 """
 
 import json
@@ -19,13 +19,13 @@ Claim = tuple[str, str, str]  # what is expected, the figures, whether it holds
 FIRST = "coco-lite2"  # the folder of the first ladder
 EVALUATED = {
     "val": {
-        "shipped-val.json": "the model that ships",
-        "shipped-int8-val.json": "the same, exported in int8",
-        "old-val.json": "the model that shipped before",
+        "shipped-val.json": "the same, packed",
+        "shipped-int8-val.json": "packed, exported in int8",
+        "old-val.json": "the first model that shipped",
     },
     "test": {
-        "shipped.json": "the model that ships",
-        f"../{FIRST}/shipped.json": "the model that shipped before",
+        "shipped.json": "the same, packed",
+        f"../{FIRST}/shipped.json": "the first model that shipped",
     },
 }
 # What was set beforehand, for CIDEr on val: at least so much; at most so far behind the student.
@@ -110,12 +110,13 @@ def ships(
         rows.append(f"| people, one caption of each image |{blank}| | {_words(people[split])} |")
         parts.append(f"On `{split}`:\n\n| | {heads} |\n|---{'|---' * 11}|\n" + "\n".join(rows))
     tables = "\n\n".join(parts)
-    return f"""## The model that ships
+    return f"""## {best["val"]["system"]}, packed
 
 `naic pack` makes it of {best["val"]["system"]}: fewer bits for each weight, its backbone inside. It
+shipped until the student of [student.md](student.md) did, which has its backbone. It
 reads pixels where the rows above read features. And it speaks as `naic caption` does: no word twice
 in a row ([decision 017](../decisions/017-no-word-twice.md)), and no loose end ("... with a"; but
-the old model's row of `test` was measured before these were cut). The
+the first model's row of `test` was measured before these were cut). The
 tables above allow both, as the paper does. words: how many different ones all captions have.
 
 {tables}

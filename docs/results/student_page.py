@@ -1,7 +1,7 @@
 """student.md: what brings the student nearer to its teacher, from student/*.json.
 
-Each is a file of benchmarks/study_files.py; one of them names the best student. test.json, if it is
-there, is what `naic evaluate --json` says of that one on `test`.
+Each is a file of benchmarks/study_files.py; one of them names the best student. shipped-val.json
+and shipped-test.json, if they are there, are what `naic evaluate --json` says of that one, packed.
 """
 
 import json
@@ -11,11 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from naic.config import to_toml
+from naic.tasks.evaluate.options import NAMES
 from naic.tasks.reproduce.tables import HEADS, TABLE_1
 from naic.tasks.study.rows import COLUMNS, changes, difference, legend, percent, table
 
 FOLDER = Path(__file__).parent
-PAGE, RUNS, TEST = "student.md", "student", "test.json"
+PAGE, RUNS = "student.md", "student"
+SHIPPED = {"val": "shipped-val.json", "test": "shipped-test.json"}
 Row = dict[str, Any]
 Study = dict[str, Any]
 SPLIT = "val"
@@ -27,7 +29,9 @@ REPEATS = 0.005
 
 def student_pages(results: Path = FOLDER) -> dict[str, Callable[[], str]]:
     """The page, if there are studies."""
-    paths = sorted(path for path in (results / RUNS).glob("*.json") if path.name != TEST)
+    paths = sorted(
+        path for path in (results / RUNS).glob("*.json") if path.name not in SHIPPED.values()
+    )
     return {PAGE: partial(_page, paths)} if paths else {}
 
 
@@ -39,7 +43,7 @@ def _page(paths: Sequence[Path]) -> str:
         parts += [_targets(named[0]), _gap(named[0]), _sentences(named[0])]
     parts += [_levers(study) for study in studies]
     parts += [_schedule(study) for study in named]
-    parts.append(_test(paths[0].with_name(TEST)))
+    parts.append(_shipped(paths[0].parent))
     return "\n".join(filter(None, parts))
 
 
@@ -55,10 +59,11 @@ Made by `make docs` from the studies in `{RUNS}` ({", ".join(sorted(devices)) or
 {commands}
 ```
 
-All students say their sentence in one pass, each agent its likeliest word. Each row is one run with
-one seed, scored on the {images:,} images of `{SPLIT}`, by which its best weights were chosen, too.
-Changes that bring nothing stay on the page. How to read and to run it:
-[reproduce.md](../reproduce.md#studies-variants-of-one-run).
+All students say their sentence in one pass: each agent its likeliest word, or with transitions
+between neighbours ([decision 025](../decisions/025-transitions.md)) all of them the likeliest
+sentence. Each row is one run with one seed, scored on the {images:,} images of `{SPLIT}`, by which
+its best weights were chosen, too. Changes that bring nothing stay on the page. How to read and to
+run it: [reproduce.md](../reproduce.md#studies-variants-of-one-run).
 """
 
 
@@ -141,7 +146,8 @@ def _sentences(study: Study) -> str:
     own = ", ".join(f"{HEADS[name]} {percent(start[name])}" for name in names)
     return f"""## From KD to CMAL
 
-What the student has more than the one it began with ({own}).
+What the student has more than the one that its CMAL began with; all began with a student of
+{own}.
 
 | | {" | ".join(HEADS[name] for name in names)} |
 |---|---|---|---|
@@ -193,22 +199,34 @@ What its file says: {told}. All settings of its runs, in their order:
 {blocks}"""
 
 
-def _test(path: Path) -> str:
-    """What the best one has on the images that nothing was chosen by."""
-    if not path.exists():
+def _shipped(folder: Path) -> str:
+    """The best one as it ships, on the images that it was chosen by, and on others."""
+    found = {
+        split: json.loads((folder / name).read_text(encoding="utf-8"))
+        for split, name in SHIPPED.items()
+        if (folder / name).exists()
+    }
+    if not found:
         return ""
-    found = json.loads(path.read_text(encoding="utf-8"))
-    shown = [name for name in COLUMNS if found.get(name) is not None]
-    habits = found["habits"]["captions"]
-    cells = [percent(found[name]) for name in shown]
-    cells += [f"{100 * habits[name]:.2f}" for name in ("repeats", "bad_endings")]
-    heads = [*(HEADS[name] for name in shown), "repeats %", "bad endings %", "words"]
-    return f"""## On `test`, once
+    heads = [*(HEADS[name] for name in NAMES), "repeats %", "bad endings %", "words"]
+    lines = _lines(_shipped_cells(split, own) for split, own in found.items())
+    return f"""## As it ships
 
-| {" | ".join(heads)} |
-|{"---|" * len(heads)}
-| {" | ".join([*cells, f"{habits['vocabulary']:,}"])} |
+Packed, its backbone inside, from pixels in float32, and as `naic caption` speaks: no word twice in
+a row, no loose end. `test` was scored once. CIDEr is higher on fewer images.
+
+| | images | {" | ".join(heads)} |
+|---|{"---|" * (len(heads) + 1)}
+{lines}
 """
+
+
+def _shipped_cells(split: str, own: Row) -> list[str]:
+    habits = own["habits"]["captions"]
+    cells = [f"`{split}`", f"{own['signature']['images']:,}"]
+    cells += [percent(own.get(name)) for name in NAMES]
+    cells += [f"{100 * habits[name]:.2f}" for name in ("repeats", "bad_endings")]
+    return [*cells, f"{habits['vocabulary']:,}"]
 
 
 def _rows(study: Study) -> list[Row]:

@@ -1,4 +1,4 @@
-"""The part of speed.md on the model that ships beside the one before it.
+"""The part of speed.md on the second model that shipped beside the first.
 
 From speed/models/*.json, each of them a file of benchmarks/two_models.py.
 """
@@ -9,7 +9,10 @@ from typing import Any
 
 FIGURES = "speed/models"
 MOST_MS, LEAST_IMAGES = 2.0, 5.0  # what was asked of the new one: one image on a GPU, a folder
-HEAD = """## The model that ships, and the one before it
+HEAD = """## The second model that shipped, and the first
+
+The model that ships today ([student.md](student.md)) is the second with transitions between
+neighbouring agents, and was not timed yet.
 
 By `python -m benchmarks.two_models`: both in one run, in turns. Milliseconds are of one pass over
 the whole batch, from pixels on the host to words on the host, median and 99th percentile; as text:

@@ -137,7 +137,7 @@ def test_the_whole_page(whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyP
     text = page.ladder("coco")
     assert "| `naic prepare` | 1.5 min | one H200 |" in text
     assert "| packed | 50.0 |" in text
-    assert "the model that ships: at most 0.5 behind" in text
+    assert "packed: at most 0.5 behind" in text
 
 
 def test_what_others_drew_or_said_is_not_copied(tmp_path: Path) -> None:

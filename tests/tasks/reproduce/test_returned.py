@@ -196,7 +196,7 @@ def test_its_page_has_val_settings_and_the_model_that_ships(
     for name in ("shipped.json", "shipped-val.json", "shipped-int8-val.json", "old-val.json"):
         (folder / name).write_text(json.dumps(shipped))
     text = page.ladder("coco")
-    assert "| the model that ships: at most 0.5 behind" in text
+    assert "| the same, packed: at most 0.5 behind" in text
     assert "on val | 0.7 | **no** |" in text
     assert "exported in int8: at most 1.0 behind" in text
     assert "on val | 0.7 | yes |" in text

@@ -101,10 +101,13 @@ def test_the_page_of_a_study(tmp_path: Path) -> None:
     assert "- Less CIDEr than 'plain': worse (-6.0).\n" in text
     assert "images: nothing (+0.1).\n" in text
     assert '```toml\nstage = "cmal"' in text
-    assert "On `test`" not in text
+    assert "As it ships" not in text
     habits = {"captions": {"repeats": 0.003, "bad_endings": 0.0, "vocabulary": 530}}
-    (tmp_path / "student" / "test.json").write_text(json.dumps({"CIDEr": 1.29, "habits": habits}))
-    assert "| 129.0 | 0.30 | 0.00 | 530 |" in PAGES(tmp_path)["student.md"]()
+    scored = {"CIDEr": 1.29, "habits": habits, "signature": {"images": 2407}}
+    (tmp_path / "student" / "shipped-test.json").write_text(json.dumps(scored))
+    text = PAGES(tmp_path)["student.md"]()
+    assert "| `test` | 2,407 |" in text
+    assert "| 129.0 | n/a | 0.30 | 0.00 | 530 |" in text
 
 
 def test_a_study_may_be_there_for_its_table_alone(tmp_path: Path) -> None:

@@ -50,7 +50,7 @@ class Variant:
         base: a training config beside the study's file; None: the study's.
         first: a run before it.
         rescore: rows with so many of its sentences rescored by the teacher.
-        spice: score SPICE too: minutes for each row.
+        spice: score SPICE too, of its own row: minutes.
     """
 
     name: str

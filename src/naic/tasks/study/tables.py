@@ -143,7 +143,7 @@ class StudyTables:
             found.append(System(variant.name, variant.slug, model, spice=variant.spice))
             for keep in variant.rescore:
                 name = f"{variant.name} + rescore {keep}"
-                found.append(System(name, variant.slug, model, 1, keep, own.teacher, variant.spice))
+                found.append(System(name, variant.slug, model, 1, keep, own.teacher))
         if own.teacher is not None:
             name = f"teacher, beam {own.beam}"
             found.append(System(name, TEACHER, own.teacher, own.beam))
