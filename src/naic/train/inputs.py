@@ -280,8 +280,9 @@ def _check_taken(settings: Settings, taken: Taken) -> None:
 
     Not so with fresh transitions: the agents say what they said before.
     """
-    if len(taken.reset) > len(taken.fresh) and stage_of(settings).reward is not None:
-        why = f"{len(taken.reset)} tensors of the model cannot be taken from it ({taken.reset[0]})"
+    lost = [name for name in taken.reset if not name.startswith(taken.fresh)]
+    if lost and stage_of(settings).reward is not None:
+        why = f"{len(lost)} tensors of the model cannot be taken from it ({lost[0]})"
         hint = "Leave out [model]: the sizes are then those of the start model."
         raise ConfigError("start", f"{settings.stage} needs all of its weights, and {why}", hint)
 
