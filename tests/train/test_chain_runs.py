@@ -68,6 +68,9 @@ def test_a_student_that_heard_nobody_goes_on_with_transitions(tmp_path: Path) ->
     assert find_inputs(go_on("chain", "further", 2)).start.startswith("46 of 46 tensors")
     with pytest.raises(ConfigError, match=r"4 tensors .*\(decoder.transitions"):
         find_inputs(go_on("chain", "other", 3))
+    start = str(tmp_path / "chain" / "best")
+    teacher = make_settings(tmp_path / "store", tmp_path / "new", "teacher_xe", start=start)
+    assert find_inputs(teacher).config.transitions == 0
     # What transitions cannot have is refused as well where only the start model has them.
     cases: list[tuple[str, dict[str, Any], str]] = [
         ("student_xe", {"xe": {"glance": 0.3}}, "is not told words as well"),
@@ -75,7 +78,6 @@ def test_a_student_that_heard_nobody_goes_on_with_transitions(tmp_path: Path) ->
         ("cmal", {"cmal": {"baseline": "cf"}}, "no baseline but a bias"),
     ]
     for stage, tables, why in cases:
-        start = str(tmp_path / "chain" / "best")
         settings = make_settings(tmp_path / "store", tmp_path / "new", stage, start=start, **tables)
         assert "transitions" not in settings.model
         with pytest.raises(ConfigError, match=why):
