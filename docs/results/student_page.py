@@ -55,8 +55,9 @@ Made by `make docs` from the studies in `{RUNS}` ({", ".join(sorted(devices)) or
 {commands}
 ```
 
-All students say their sentence in one pass, each agent its likeliest word. Each row is one run with
-one seed, scored on the {images:,} images of `{SPLIT}`, by which its best weights were chosen, too.
+All students say their sentence in one pass, each agent its likeliest word; with transitions, the
+likeliest sentence of all agents. Each row is one run with one seed, scored on the {images:,} images
+of `{SPLIT}`, by which its best weights were chosen, too.
 Changes that bring nothing stay on the page. How to read and to run it:
 [reproduce.md](../reproduce.md#studies-variants-of-one-run).
 """
