@@ -8,7 +8,9 @@ import pytest
 from naic.backbones.inside import backbone_digest, backbone_tensors
 from naic.cli.main import main
 from naic.models.folder import load_model
+from naic.runtime import rescore
 from naic.runtime.captioner import Captioner, Rescoring
+from naic.tasks.caption import options
 from tests.images.images import encode, photo
 from tests.runtime.small import NETWORK, make_model
 
@@ -54,3 +56,8 @@ def test_what_does_not_fit_is_told(home: Path, capsys: pytest.CaptureFixture[str
     assert "naic caption: --rescore: it is empty." in capsys.readouterr().err
     assert main([*words, "teacher", "--runtime", "onnx"]) == 2
     assert "--rescore: an exported graph keeps nothing" in capsys.readouterr().err
+
+
+def test_the_command_allows_what_the_captioner_does() -> None:
+    allowed = (options.CHOICES, options.MOST_CHOICES)
+    assert allowed == (rescore.CHOICES, rescore.MOST_CHOICES)

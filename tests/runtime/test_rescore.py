@@ -149,10 +149,7 @@ def test_a_teacher_with_the_same_backbone_inside(home: Path, tmp_path: Path) -> 
         Captioner(home / "student", device="cpu", rescore=teacher)
     student = load_file(home / "student" / "model.safetensors")
     own = {name: value for name, value in student.items() if name.startswith(PREFIX)}
-    save_file(
-        load_file(teacher / "model.safetensors") | own,
-        teacher / "model.safetensors",
-    )
+    save_file(load_file(teacher / "model.safetensors") | own, teacher / "model.safetensors")
     said = Captioner(home / "student", device="cpu", rescore=teacher).caption(photos(home))
     assert all(0 < caption.confidence < 1 for caption in said)
 
@@ -289,15 +286,17 @@ def test_on_a_gpu_it_says_what_it_says_on_a_cpu(home: Path, runtime: str, precis
     how: dict[str, Any] = {"runtime": runtime, "precision": precision}
     near = Captioner(home / "student", device="cpu", rescore=home / "teacher")
     far = Captioner(home / "student", device="cuda", rescore=home / "teacher", **how)
-    close = 1e-3 if precision == "float32" else 0.05
+    # In nats. A GPU's convolutions take float32 as TF32, of 10 bits: features, and with them the
+    # log-probability of each word, differ by some 1e-4, and those of a sentence are added up.
+    close = 0.01 if precision == "float32" else 0.05
     for batch in (1, 3, 1, 3):  # graphs of several sizes, each replayed
         wanted = list(near.each(photos(home), batch=batch, alternatives=10))
         found = list(far.each(photos(home), batch=batch, alternatives=10))
         for one, other in zip(wanted, found, strict=True):
             assert isinstance(one, Caption)
             assert isinstance(other, Caption)
-            likely = {own.text: own.confidence for own in one.alternatives}
+            likely = {own.text: math.log(own.confidence) for own in one.alternatives}
             shared = [own for own in other.alternatives if own.text in likely]
             assert len(shared) >= 8  # the last ones may be others, by rounding
-            for own in shared:
-                assert own.confidence == pytest.approx(likely[own.text], rel=close)
+            found_likely = [math.log(own.confidence) for own in shared]
+            assert found_likely == pytest.approx([likely[own.text] for own in shared], abs=close)

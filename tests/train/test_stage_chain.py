@@ -4,7 +4,6 @@ import itertools
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,22 +11,16 @@ import torch
 from torch import Tensor, nn
 
 from naic.decode.policy import log_policy
-from naic.errors import ConfigError
 from naic.models.captioners import take_weights
-from naic.models.chain import TRANSITIONS, Chain
-from naic.models.folder import load_model
+from naic.models.chain import Chain
 from naic.models.transformer import TransformerCaptioner
 from naic.text import PAD, PERIOD, UNK
-from naic.train import chain_stages, checkpoint
+from naic.train import chain_stages
 from naic.train.chain_stages import transitions_of
-from naic.train.inputs import find_inputs
-from naic.train.loop import train
-from naic.train.settings import CMALSettings, Settings
 from naic.train.stages import STAGES
 from naic.train.tools import Tools
 from tests.models.small import FEATURES, small
 from tests.train.games import apart
-from tests.train.runs import make_learnable_store, make_settings
 from tests.train.stage_cases import A, B, C, Table, gradients, make_batch, make_tools, part_of
 
 LENGTH, WORDS, EXACT = 3, 8, 1e-12
@@ -189,6 +182,26 @@ def test_no_baseline_changes_the_expected_gradient(
     assert apart(found, game.exact) < EXACT
 
 
+class Unjudged(Table):
+    """Images without references: nothing said of them is worth anything."""
+
+    def of(self, words: list[int]) -> float:
+        return 0.0
+
+    def judges(self, image_index: Tensor) -> Tensor:
+        return torch.zeros_like(image_index, dtype=torch.bool)
+
+
+def test_images_without_references_are_compared_with_no_other_images() -> None:
+    model = chained()
+    tools = make_tools("cmal", model, Unjudged({}), cmal={"baseline": "ma"})
+    assert tools.moving is not None
+    tools.moving.update(torch.tensor(0.7))
+    loss, logs = STAGES["cmal"].step(model, BATCH, tools)
+    assert float(logs["baseline"]) == 0
+    assert not any(part.any() for part in gradients(loss, model))
+
+
 def test_what_is_biased_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """Else the test above would prove nothing: the agent that said the period is left out."""
     game = Game(0)
@@ -243,47 +256,3 @@ def test_how_far_it_is_from_the_start_model() -> None:
     _, logs = STAGES["cmal"].step(game.model, BATCH, tools)
     assert float(logs["kl"]) == pytest.approx(apart / speaking, rel=1e-6)
     assert apart > 1e-4
-
-
-def test_what_is_refused() -> None:
-    chain = {"transitions": 2}
-    cases: list[tuple[str, dict[str, Any], str]] = [
-        ("cmal", {"cmal": {"baseline": "cf"}}, "no baseline but a bias"),
-        ("student_xe", {"xe": {"fill": True}}, "no part of the sentence"),
-    ]
-    for stage, tables, why in cases:
-        settings = make_settings(Path("s"), Path("o"), stage, model=chain, **tables)
-        with pytest.raises(ConfigError, match=why):
-            STAGES[stage].check(settings, 10)
-        STAGES[stage].check(replace(settings, model={}), 10)
-    assert {*chain_stages._KNOWN} <= CMALSettings.__dataclass_fields__.keys()
-
-
-def test_a_student_that_heard_nobody_goes_on_with_transitions(tmp_path: Path) -> None:
-    """By rewards: fresh transitions change nothing. Of another rank they cannot be taken."""
-    make_learnable_store(tmp_path / "store")
-    short = {"epochs": 0.4, "validate_every": 0.4, "save_every": 0.4}
-    train(make_settings(tmp_path / "store", tmp_path / "kd", "student_xe", run=short))
-
-    def go_on(start: str, out: str, rank: int) -> Settings:
-        return make_settings(
-            tmp_path / "store",
-            tmp_path / out,
-            "cmal",
-            start=str(tmp_path / start / "best"),
-            model={"transitions": rank},
-            run=short,
-            cmal={"baseline": "loo", "samples": 2},
-        )
-
-    train(go_on("kd", "chain", 2))
-    path = checkpoint.latest(tmp_path / "chain")
-    assert path is not None
-    learnt = checkpoint.load(path).model
-    assert all(bool(learnt[f"{TRANSITIONS}{name}.weight"].any()) for name in ("after", "context"))
-    model = load_model(tmp_path / "chain" / "best").model
-    assert isinstance(model, TransformerCaptioner)
-    assert model.transitions is not None
-    assert find_inputs(go_on("chain", "further", 2)).start.startswith("46 of 46 tensors")
-    with pytest.raises(ConfigError, match="needs all of its weights"):
-        find_inputs(go_on("chain", "other", 3))

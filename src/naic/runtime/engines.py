@@ -29,7 +29,7 @@ VIT_MODULE = "naic.backbones.vit"
 MOST_PIXELS = 2048  # a side: a stranger's model must not fill the memory
 FEW = 4  # images: starting a kernel takes longer than running it
 WARM_UP = 3  # passes before a graph is captured: libraries choose their kernels and working space
-_RECORDING = threading.Lock()  # CUDA records one graph at a time in a process
+RECORDING = threading.Lock()  # CUDA records one graph at a time in a process
 PROPOSED = (torch.int64, torch.float32, torch.float32)  # words, log-probabilities, pairs
 KINDS = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
@@ -200,7 +200,7 @@ class GraphEngine(EagerEngine):
         size = padded(count)
         with torch.cuda.device(self.device):
             if size not in self._graphs:
-                with _RECORDING:
+                with RECORDING:
                     self._whole.settle(pixels)
                     self._graphs[size] = self._record(size, pixels)
             recorded = self._graphs[size]

@@ -21,8 +21,8 @@ from naic.errors import BackboneError, CheckpointError, ConfigError, MissingExtr
 from naic.models.contract import CaptionerSpec
 from naic.models.folder import LoadedModel, ModelSettings, load_model
 from naic.runtime.engines import (
-    _RECORDING,
     KINDS,
+    RECORDING,
     WARM_UP,
     EagerEngine,
     GraphEngine,
@@ -153,7 +153,7 @@ class Rescorer:
         with torch.cuda.device(features.device):
             size = len(features)
             if size not in self._passes:
-                with _RECORDING:
+                with RECORDING:
                     self._teacher.settle(features)
                     self._passes[size] = self._record(features, words)
             recorded = self._passes[size]

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from naic.decode.policy import spoken
 from naic.errors import ConfigError
 from naic.learn.chain_losses import sentence_loss
-from naic.learn.losses import leave_one_out, policy_loss, team_advantage
+from naic.learn.losses import policy_loss, team_advantage
 from naic.models.chain import (
     Chain,
     Steps,
@@ -26,7 +26,7 @@ from naic.models.chain import (
     viterbi,
 )
 from naic.train.batches import Batch
-from naic.train.cmal_stage import habits
+from naic.train.cmal_stage import habits, team_baseline
 from naic.train.settings import CMALSettings, Settings
 from naic.train.tools import Logs, Tools
 
@@ -103,20 +103,11 @@ def _judge(chain: Chain, words: Tensor, batch: Batch, tools: Tools) -> tuple[Ten
     """Rewards (B, S) of sentences (B, S, N), and the baseline, broadcast to that."""
     settings, rewards = tools.settings.cmal, tools.rewards
     assert rewards is not None
+    if settings.baseline == "cf":
+        raise _no_counterfactuals()
     rows = batch.rows.repeat_interleave(settings.samples)  # (B·S,)
     reward = rewards.score(words.flatten(0, 1), rows).view_as(words[..., 0])
-    match settings.baseline:
-        case "none":
-            return reward, reward.new_zeros(())
-        case "ma":
-            assert tools.moving is not None
-            return reward, tools.moving.value  # ()
-        case "sc":
-            return reward, rewards.score(viterbi(chain), batch.rows)[:, None]  # (B, 1)
-        case "loo":
-            return reward, leave_one_out(reward)  # (B, S)
-        case "cf":
-            raise _no_counterfactuals()
+    return reward, team_baseline(reward, lambda: viterbi(chain), batch, tools)
 
 
 def _unsure(policy: Steps) -> Tensor:

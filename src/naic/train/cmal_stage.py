@@ -1,8 +1,8 @@
 """The stage cmal: agents that learn as a team from the reward of their sentence."""
 
 import copy
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import assert_never
 
 import torch
 from torch import Tensor, nn
@@ -115,20 +115,32 @@ def _judge(policy: Tensor, words: Tensor, batch: Batch, tools: Tools) -> Judged:
     if settings.baseline == "cf":
         return _counterfactuals(policy, words, rows, tools)
     reward = rewards.score(sentences, rows).view_as(words[..., 0])
-    match settings.baseline:
+    baseline = team_baseline(reward, lambda: policy.argmax(-1), batch, tools)
+    return Judged(reward, baseline, team_advantage(reward, baseline, spoken(words)))
+
+
+def team_baseline(
+    reward: Tensor, likeliest: Callable[[], Tensor], batch: Batch, tools: Tools
+) -> Tensor:
+    """What rewards (B, S) are compared with, for all agents alike (eq. 6); broadcast to that.
+
+    `likeliest` gives the sentences (B, N) that would be said if nothing were left to chance.
+    """
+    rewards = tools.rewards
+    assert rewards is not None
+    match tools.settings.cmal.baseline:
         case "none":
-            baseline = torch.zeros_like(reward)
+            return torch.zeros_like(reward)
         case "ma":
             assert tools.moving is not None
             # One for all images; those without references are not compared.
-            baseline = tools.moving.value * rewards.judges(batch.rows)[:, None]  # (B, 1)
+            return tools.moving.value * rewards.judges(batch.rows)[:, None]  # (B, 1)
         case "sc":
-            baseline = rewards.score(policy.argmax(-1), batch.rows)[:, None]  # (B, 1)
+            return rewards.score(likeliest(), batch.rows)[:, None]  # (B, 1)
         case "loo":
-            baseline = leave_one_out(reward)  # (B, S)
-        case _:
-            assert_never(settings.baseline)
-    return Judged(reward, baseline, team_advantage(reward, baseline, spoken(words)))
+            return leave_one_out(reward)  # (B, S)
+        case "cf":
+            raise AssertionError("a counterfactual baseline is each agent's own")
 
 
 def _counterfactuals(policy: Tensor, words: Tensor, rows: Tensor, tools: Tools) -> Judged:

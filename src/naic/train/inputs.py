@@ -100,7 +100,7 @@ def find_inputs(settings: Settings, kept: Kept | None = None) -> Inputs:
     begun = None if settings.start is None else load_model(settings.start)
     spec = captioner_spec(settings.captioner)
     if begun is not None and type(begun.settings.model) is spec.config:
-        sizes = {**_sizes(begun, store), **settings.model}
+        sizes = {**_sizes(begun, store, spec), **settings.model}
         settings = replace(settings, model=sizes)
     config = model_config(settings)
     wanted = spec.backbone(config)
@@ -203,9 +203,14 @@ def _check_pixels(store: FeatureStore, wanted: str) -> None:
         )
 
 
-def _sizes(begun: LoadedModel, store: FeatureStore) -> dict[str, Any]:
-    """The start model's sizes; its backbone only where there are pixels to look at."""
+def _sizes(begun: LoadedModel, store: FeatureStore, spec: CaptionerSpec) -> dict[str, Any]:
+    """The start model's sizes; its backbone only where there are pixels to look at.
+
+    A teacher that begins with a student hears all words before, and has no transitions.
+    """
     sizes = asdict(begun.settings.model)
+    if spec.reads_words and "transitions" in sizes:
+        sizes["transitions"] = 0
     if _own_backbone(begun) and store.index["backbone"] != PIXELS:
         sizes["backbone"] = ""
     return sizes
@@ -280,8 +285,9 @@ def _check_taken(settings: Settings, taken: Taken) -> None:
 
     Not so with fresh transitions: the agents say what they said before.
     """
-    if len(taken.reset) > len(taken.fresh) and stage_of(settings).reward is not None:
-        why = f"{len(taken.reset)} tensors of the model cannot be taken from it ({taken.reset[0]})"
+    lost = [name for name in taken.reset if not name.startswith(taken.fresh)]
+    if lost and stage_of(settings).reward is not None:
+        why = f"{len(lost)} tensors of the model cannot be taken from it ({lost[0]})"
         hint = "Leave out [model]: the sizes are then those of the start model."
         raise ConfigError("start", f"{settings.stage} needs all of its weights, and {why}", hint)
 

@@ -110,8 +110,8 @@ def _cmal(model: nn.Module, batch: Batch, tools: Tools) -> tuple[Tensor, Logs]:
 
 
 def _check_cmal(settings: Settings, words: int) -> None:
+    check_chain_cmal(settings)  # first: the other's hints are for agents that hear nobody
     check_cmal(settings, words)
-    check_chain_cmal(settings)
 
 
 def _check_scst(settings: Settings, words: int) -> None:

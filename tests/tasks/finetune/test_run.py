@@ -30,6 +30,7 @@ from tests.runtime.small import make_model
 from tests.tasks.finetune.tuning import make_blind, options, scene_words, write_table
 
 SCENES = 60
+SIDES = ("before", "after")  # of a pair of words
 
 
 @pytest.fixture(scope="module")
@@ -142,6 +143,16 @@ def test_a_model_with_backbone_keeps_them(table: Path, tmp_path: Path) -> None:
     assert len(said) == 1
 
 
+def test_agents_that_hear_each_other_are_tuned_too(table: Path, tmp_path: Path) -> None:
+    words = scene_words(SCENES, without="there")
+    model = make_blind(tmp_path / "chain", words, transitions=2)
+    done = finetune(options(table, tmp_path / "out", model, epochs=1))
+    assert done.new_words == ("there",)
+    after = load_model(tmp_path / "out" / "best").model.state_dict()
+    assert len(after["decoder.transitions.before.weight"]) == len(words) + 1
+    assert after["decoder.transitions.after.weight"].any()
+
+
 def test_images_that_cannot_be_opened_are_counted(table: Path, model: Path, tmp_path: Path) -> None:
     copied = shutil.copytree(table.parent, tmp_path / "images")
     (copied / "001.png").write_bytes(b"no image")
@@ -179,6 +190,11 @@ def test_new_words_share_the_place_of_the_unknown_one() -> None:
     torch.testing.assert_close(new[:6], old)
     torch.testing.assert_close(new[6:].logsumexp(0), old[UNK])
     assert grow(weights, 0) == weights
+    heard = {f"decoder.transitions.{name}.weight": torch.randn(6, 2) for name in SIDES}
+    grown = grow(weights | heard, 3)
+    for name, rows in heard.items():
+        assert torch.equal(grown[name][:6], rows)
+        assert not grown[name][6:].any()
 
 
 def test_models_that_cannot_be_tuned(table: Path, model: Path, tmp_path: Path) -> None:

@@ -24,11 +24,13 @@ SIZES: dict[str, Any] = {
 }
 
 
-def make_blind(folder: Path, words: Vocabulary, captioner: str = "parallel") -> Path:
+def make_blind(
+    folder: Path, words: Vocabulary, captioner: str = "parallel", transitions: int = 0
+) -> Path:
     """A model folder for the patches of drawn scenes."""
     backbone = load_backbone("blobs", device="cpu")
     torch.manual_seed(0)
-    config = TransformerConfig(**SIZES)
+    config = TransformerConfig(**SIZES, transitions=transitions)
     model = CAPTIONERS[captioner].build(config, backbone.dim, len(words))
     settings = ModelSettings(
         captioner,

@@ -164,7 +164,7 @@ def _tune(
     store, problems = steps.make_features(options, loaded, plan, callbacks)
     callbacks.say("before: what the model says of the images that are held out")
     before = steps.validate_held_out(loaded, store, options.device)
-    xe, cmal = steps.make_stages(options, plan, work)
+    xe, cmal = steps.make_stages(options, loaded, plan, work)
     for stage in (xe, cmal):
         callbacks.say(
             f"{stage.out.name}: {stage.run.epochs:g} epochs of {plan.learnt_from:,} images"

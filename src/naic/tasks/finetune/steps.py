@@ -50,10 +50,12 @@ def grow(weights: "dict[str, Tensor]", words: int) -> "dict[str, Tensor]":
     """Room for so many more words, which share what the model gives to an unknown word.
 
     Where it expected a word that it does not know is where a new one is likely to stand; taken
-    together, the new words are as likely there as the unknown one was.
+    together, the new words are as likely there as the unknown one was. In a model with transitions
+    they go with all their neighbours alike, until it has learnt more.
     """
     import torch
 
+    from naic.models.chain import TRANSITIONS
     from naic.text import UNK
 
     grown = dict(weights)
@@ -63,6 +65,9 @@ def grow(weights: "dict[str, Tensor]", words: int) -> "dict[str, Tensor]":
         shares = (bias[UNK] - math.log(words)).expand(words)
         grown["decoder.output.weight"] = torch.cat([weight, rows])
         grown["decoder.output.bias"] = torch.cat([bias, shares])
+        for name in (f"{TRANSITIONS}before.weight", f"{TRANSITIONS}after.weight"):
+            if name in grown:
+                grown[name] = torch.nn.functional.pad(grown[name], (0, 0, 0, words))
     return grown
 
 
@@ -99,10 +104,14 @@ def make_features(
 
 
 def make_stages(
-    options: FinetuneOptions, plan: FinetunePlan, work: Path
+    options: FinetuneOptions, loaded: "LoadedModel", plan: FinetunePlan, work: Path
 ) -> "tuple[Settings, Settings]":
-    """Cross-entropy from the start, then CMAL from the end of it."""
+    """Cross-entropy from the start, then CMAL from the end of it.
+
+    Agents that hear each other have no counterfactual baseline: theirs is leave-one-out.
+    """
     from naic.learn.schedules import Schedule
+    from naic.train.chain_stages import transitions_of
     from naic.train.settings import (
         CMALSettings,
         DataSettings,
@@ -143,7 +152,8 @@ def make_stages(
         out=work / "cmal",
         start=work / LAST,
         schedule=replace(schedule, learning_rate=_CMAL_RATE * options.learning_rate),
-        cmal=CMALSettings(samples=4),  # the network runs once for all of them
+        # The network runs once for all samples.
+        cmal=CMALSettings(samples=4, baseline="loo" if transitions_of(loaded.model) else "cf"),
     )
     return xe, cmal
 
