@@ -47,10 +47,11 @@ CIDEr is that of {images:,} images of MSCOCO's `test`, about {above:.1f} above w
 {STANDARD:,} images would give (by the captions of an earlier model). The paper has the features of
 a detector, where naic has those of CLIP, which had seen 400 million images with captions, and of
 DINOv2: the two columns compare no methods ([the whole table](docs/results/coco.md)). The model
-inside naic adds scores of neighbouring words to the one before it ([how it was
-made](docs/results/student.md)); that one was timed. Milliseconds are from pixels to text, one photo at a time, warm: on an {gpu["machine"]["device"]} in float16,
-naic as a CUDA graph (without it {_ms(gpu, "new", "eager")} ms), BLIP-base as its users run it,
-writing {others["words"]} words; on {cores} cores in float32, or as an exported int8 graph
+inside naic adds scores of neighbouring words to the one before it
+([how it was made](docs/results/student.md)); that one was timed. Milliseconds are from pixels to
+text, one photo at a time, warm: on an {gpu["machine"]["device"]} in float16, naic as a CUDA graph
+(without it {_ms(gpu, "new", "eager")} ms), BLIP-base as its users run it, writing
+{others["words"]} words; on {cores} cores in float32, or as an exported int8 graph
 ([all speeds](docs/results/speed.md)).
 
 """
