@@ -61,7 +61,7 @@ def write_page(folder: Path, runs: Runs) -> str:
         for photo in runs["new"]["photos"]
     ]
     (folder / "photos.toml").write_text("\n".join([SOURCE, *listed]), encoding="utf-8")
-    for who, name in (("old", "photos-lite2.json"), ("new", "photos.json")):
+    for who, name in (("old", "photos-pair.json"), ("new", "photos.json")):
         (folder / name).write_text(json.dumps(runs[who]), encoding="utf-8")
     return PAGE(folder, folder)
 
@@ -131,10 +131,17 @@ def test_a_verdict_falls_when_the_model_says_something_else(tmp_path: Path) -> N
 
 
 def test_the_earlier_judge_is_told(tmp_path: Path) -> None:
-    first = '[photo-1]\ncaption = "a | of photo-1"\nverdict = "right"\n'
-    gone = '[photo-2]\ncaption = "a dog"\nverdict = "right"\n'
-    (tmp_path / "judgements-lite2.toml").write_text(first + gone, encoding="utf-8")
-    assert "called 1 of 1 right" in write_page(tmp_path, make_runs())
+    write(tmp_path, by_number({"old": 30, "new": 40}, {"old": 10, "new": 20}))
+    for name in ("judgements.toml", "key.json"):
+        path = tmp_path / name
+        path.rename(path.with_stem(f"{path.stem}-pair"))
+    runs, earlier = make_runs(), make_runs()
+    runs["old"] = earlier["new"]  # what was new then is old now
+    (tmp_path / "photos-lite2.json").write_text(json.dumps(earlier["old"]), encoding="utf-8")
+    page = " ".join(write_page(tmp_path, runs).split())
+    assert "Nobody has judged these captions yet." in page
+    assert "right in 40 of the old model's captions and nothing false in 20; " in page
+    assert "of the one before that, in 30 and 10." in page
 
 
 @pytest.mark.parametrize(

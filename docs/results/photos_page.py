@@ -1,8 +1,9 @@
 """photos.md: photographs from elsewhere, what two models said of them, and a judge of that.
 
 From docs/photos: photos.toml, the list; judgements.toml, the sheet of benchmarks/photo_sheet.py as
-the judge filled it in; key.json, which entry of it is whose; judgements-lite2.toml, what an earlier
-judge said of the old model. And from the files of benchmarks/photos.py here.
+the judge filled it in; key.json, which entry of it is whose; judgements-pair.toml and
+key-pair.json, the sheet before, on which the old model was the new one. And from the files of
+benchmarks/photos.py here.
 """
 
 import json
@@ -13,15 +14,12 @@ from typing import Any
 from urllib.parse import quote
 
 FOLDER = Path(__file__).parent
-ALBUM, KEY, JUDGEMENTS, EARLIER = (
-    "photos.toml",
-    "key.json",
-    "judgements.toml",
-    "judgements-lite2.toml",
-)
-RUNS = {"old": "photos-lite2.json", "new": "photos.json"}
+ALBUM, KEY, JUDGEMENTS = "photos.toml", "key.json", "judgements.toml"
+RUNS = {"old": "photos-pair.json", "new": "photos.json"}
+EARLIER_KEY, EARLIER_JUDGEMENTS = "key-pair.json", "judgements-pair.toml"
+EARLIER_RUNS = {"old": "photos-lite2.json", "new": "photos-pair.json"}
 COPIES = "photo-copies.json"
-MAIN, NOTHING_FALSE, TIMES = 38, 34, 2  # what we set ourselves, of all
+MAIN, NOTHING_FALSE, TIMES = 38, 34, 2  # what we set ourselves, of all, for the model of the pair
 VERDICTS = ("right", "wrong")
 NOT_JUDGED = "not judged"
 
@@ -55,7 +53,7 @@ def photos(results: Path = FOLDER, album: Path = FOLDER.parent / "photos") -> st
         _judge(sheet, verdicts),
         _counts(verdicts),
         _targets(verdicts),
-        _earlier(runs["old"], _toml(album / EARLIER)),
+        _earlier(results, album),
         _table(runs, listed, verdicts),
         _sources(listed),
     ]
@@ -111,7 +109,7 @@ def _head(runs: dict[str, dict[str, Any]]) -> str:
 
 Made by `make docs` from `photos.json`, which is
 `{new["command"]}`
-(naic {new["naic"]}, weights {new["model_sha256"][:16]}), from `photos-lite2.json`, the same of the
+(naic {new["naic"]}, weights {new["model_sha256"][:16]}), from `photos-pair.json`, the same of the
 model that shipped before it (naic {old["naic"]}, weights {old["model_sha256"][:16]}), and from
 [photos.toml](../photos/photos.toml), which says where each photograph is and by which rule it was
 taken: the rule was written by someone who had seen no caption of any of them. All that the rule
@@ -170,7 +168,7 @@ def _targets(verdicts: Verdicts) -> str:
         old["nothing is false"],
     )
     held = clean >= NOTHING_FALSE or clean >= TIMES * before
-    return f"""| set beforehand, for the new model | found | |
+    return f"""| set beforehand for the model before, and kept | found | |
 |---|---|---|
 | the main thing is right in at least {MAIN} | {main} | {_held(main >= MAIN)} |
 | nothing is false in at least {NOTHING_FALSE}, or twice as often as with the old model \
@@ -182,16 +180,19 @@ def _held(holds: bool) -> str:
     return "reached" if holds else "**missed**"
 
 
-def _earlier(old: dict[str, Any], judgements: dict[str, Any]) -> str:
+def _earlier(results: Path, album: Path) -> str:
     """An earlier judge may have been of another mind."""
-    said = _captions(old)
-    judged = [own for name, own in judgements.items() if own["caption"] == said.get(name)]
-    if not judged:
+    sheet = _toml(album / EARLIER_JUDGEMENTS)
+    if not sheet:
         return ""
-    right = sum(own["verdict"] == "right" for own in judged)
-    return f"""Of the old model's captions an earlier judge, who was asked for the main thing alone
-and saw no other model's, called {right} of {len(judged)} right
-([judgements-lite2.toml](../photos/judgements-lite2.toml)).
+    runs = {who: _json(results / name) for who, name in EARLIER_RUNS.items()}
+    verdicts = _verdicts(runs, sheet, _json(album / EARLIER_KEY)["entries"])
+    first, old = (_holds(verdicts[who]) for who in ("old", "new"))
+    return f"""An earlier judge, on a sheet of the old model and the one before that
+([sheet](../photos/{EARLIER_JUDGEMENTS}), [key](../photos/{EARLIER_KEY})), found the main thing
+right in {old["the main thing is right"]} of the old model's captions and nothing false in \
+{old["nothing is false"]};
+of the one before that, in {first["the main thing is right"]} and {first["nothing is false"]}.
 """
 
 
