@@ -16,8 +16,10 @@ from typing import Any
 
 from benchmarks.ladder_files import without_folders
 
+from naic.train.logs import read_metrics
 
-def gathered(run: Path, best: str | None) -> dict[str, Any]:
+
+def gathered(run: Path, best: str | None, note: str = "") -> dict[str, Any]:
     """What the page needs of a study."""
     study: dict[str, Any] = json.loads((run / "study.json").read_text(encoding="utf-8"))
     names = {
@@ -25,14 +27,20 @@ def gathered(run: Path, best: str | None) -> dict[str, Any]:
     }
     if best is not None and best not in names:
         raise SystemExit(f"{run}: there is no row {best!r}; there are: {', '.join(names)}")
-    study["best"] = best
+    study |= {"best": best, "note": note}
     if best is not None:
-        note = json.loads((run / names[best] / "run.json").read_text(encoding="utf-8"))
-        study["schedule"] = {
-            name: tomllib.loads(own["config"]) for name, own in note["runs"].items()
-        }
+        runs = json.loads((run / names[best] / "run.json").read_text(encoding="utf-8"))["runs"]
+        study["schedule"] = {name: tomllib.loads(own["config"]) for name, own in runs.items()}
+    for row in (row for own in study["splits"].values() for row in own["rows"]):
+        row["last_validation"] = last_validation(run / row["folder"] / "train")
     found: dict[str, Any] = json.loads(without_folders(json.dumps(study)))
     return found
+
+
+def last_validation(run: Path) -> float | None:
+    """CIDEr at the end of a run, which its best weights may be far above; None: not known."""
+    found = [float(line["cider"]) for line in read_metrics(run) if "cider" in line]
+    return found[-1] if found else None
 
 
 def main() -> None:
@@ -40,8 +48,9 @@ def main() -> None:
     parser.add_argument("run", type=Path)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--best", help="the row that the page is about")
+    parser.add_argument("--note", default="", help="what else a reader should know")
     options = parser.parse_args()
-    text = json.dumps(gathered(options.run, options.best), indent=1)
+    text = json.dumps(gathered(options.run, options.best, options.note), indent=1)
     options.out.parent.mkdir(parents=True, exist_ok=True)
     options.out.write_text(f"{text}\n", encoding="utf-8")
 

@@ -157,9 +157,9 @@ What the student has more than the one that its CMAL began with; all began with 
 
 
 def _levers(study: Study) -> str:
-    rows = _rows(study)
+    rows, note = _rows(study), study.get("note", "")
     return f"""## Change by change ({study["study"]})
-
+{f"{chr(10)}{note}{chr(10)}" if note else ""}
 {table(rows, study)}
 {legend(study)}
 {_reading(study)}"""
@@ -181,7 +181,19 @@ def _reading(study: Study) -> str:
         (told["less"], f"Less CIDEr than {base!r}"),
         (told["open"], "Not to be told from it on these images"),
     ]
+    parts.append(
+        (_last(study), "Their last validations, where the best weights are those of the start")
+    )
     return "".join(f"- {what}: {', '.join(names)}.\n" for names, what in parts if names)
+
+
+def _last(study: Study) -> list[str]:
+    """Runs that only lost, and what they had in the end."""
+    return [
+        f"{row['system']} {100 * row['last_validation']:.1f}"
+        for row in _rows(study)
+        if row["best_step"] == 0 and row.get("last_validation") is not None
+    ]
 
 
 def _schedule(study: Study) -> str:
