@@ -1,6 +1,7 @@
 """A model with transitions between neighbours says the same in whatever way it is run."""
 
 import itertools
+import runpy
 from pathlib import Path
 from typing import NamedTuple
 
@@ -8,6 +9,7 @@ import numpy as np
 import onnx
 import pytest
 import torch
+from PIL import Image
 from torch import Tensor
 
 from naic.decode.decoding import Decoding, likeliest_words
@@ -25,6 +27,7 @@ from naic.tasks.pack import pack_model
 from naic.text.vocabulary import PERIOD
 from tests.runtime.small import CHAIN, LENGTH, NETWORK, PIXELS, WORDS, make_model
 
+EXAMPLE = Path(__file__).parent.parent.parent / "examples" / "caption_onnx.py"
 CPU = torch.device("cpu")
 COUNT = 5
 
@@ -116,6 +119,17 @@ def test_a_graph_of_onnx_says_the_same(home: Home) -> None:
 
 def texts(caption: Caption) -> list[str]:
     return [sentence.text for sentence in caption.alternatives]
+
+
+def test_the_example_says_the_likeliest_sentence(
+    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for number, (pixels, said) in enumerate(zip(images(), sentences(home.said), strict=True)):
+        photo = tmp_path / f"{number}.png"
+        Image.fromarray(pixels.numpy()).save(photo)
+        monkeypatch.setattr("sys.argv", [str(EXAMPLE), str(home.graph), str(photo)])
+        runpy.run_path(str(EXAMPLE))
+        assert capsys.readouterr().out == f"{WORDS.decode(said)}\n"
 
 
 def test_int8_is_near_and_an_image_has_no_neighbours(home: Home, tmp_path: Path) -> None:

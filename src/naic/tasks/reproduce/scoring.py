@@ -214,15 +214,15 @@ def measure_latency(
 
     from naic.decode.decoding import Decoding
     from naic.device import choose_device, device_name
-    from naic.models.folder import load_model
     from naic.tasks.benchmark.timing import milliseconds
+    from naic.tasks.rescore import load_for_features
 
     chosen = choose_device(device)
-    loaded = {name: load_model(folder, device=chosen) for name, (folder, _) in models.items()}
-    runs: dict[str, Callable[[Tensor], object]] = {
-        name: partial(_words, own.spec, _fixed_length(own), Decoding(models[name][1]))
-        for name, own in loaded.items()
-    }
+    runs: dict[str, Callable[[Tensor], object]] = {}
+    for name, (folder, beam) in models.items():
+        loaded, model = load_for_features(store, folder)
+        timed = _fixed_length(loaded, model).to(chosen).eval()
+        runs[name] = partial(_words, loaded.spec, timed, Decoding(beam))
     runs |= further or {}
     times: dict[str, list[float]] = {name: [] for name in runs}
     for turn in range(WARM_UP + IMAGES):
@@ -250,16 +250,18 @@ def _words(
     return spec.caption(model, features, None, decoding)
 
 
-def _fixed_length(loaded: "LoadedModel") -> "nn.Module":
-    """The model; one that writes word by word made to write `WORDS` words, whatever it says."""
+def _fixed_length(loaded: "LoadedModel", model: "nn.Module") -> "nn.Module":
+    """Its network; one that writes word by word made to write `WORDS` words, whatever it says."""
     from naic.models.transformer import TransformerCaptioner
     from naic.tasks.benchmark.timing import never_end
 
-    model, settings = loaded.model, loaded.settings
     if loaded.spec.one_pass or not isinstance(model, TransformerCaptioner):
         return model
-    config = replace(settings.model, length=WORDS)
-    made = TransformerCaptioner(config, settings.features, settings.words, causal=True)
+    config = replace(model.config, length=WORDS)
+    reads = model.encoder.project.in_features
+    if config.backbone:
+        reads = loaded.settings.features  # pixels: what the backbone makes of them is its own
+    made = TransformerCaptioner(config, reads, model.words, causal=True)
     made.load_state_dict(model.state_dict())
     never_end(made)
-    return made.to(next(model.parameters()).device).eval()
+    return made
