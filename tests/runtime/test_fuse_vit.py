@@ -84,7 +84,7 @@ def test_a_captioner_with_them_inside_says_the_same(
     folder = make_model(tmp_path / "model", captioner, backbone=PAIR)
     plain, pixels = load_whole(folder).whole, noise(3, PIXELS, PIXELS, 3)
     with torch.inference_mode():
-        words, log_probs = plain(pixels)
+        words, log_probs, _ = plain(pixels)
     engine = make_ready(folder, "cpu", "auto", "auto").engine
     assert (engine.runtime, engine.precision) == ("eager", "float32")
     said = engine(pixels)
