@@ -133,13 +133,11 @@ def look_up(
     held_out: Collection[str],
     views: Collection[View] = (),
 ) -> dict[int, Taught]:
-    """What was taught, by the images' rows in `store`; no image of the splits `held_out`.
-
-    Only of images in these views; none named: all.
+    """What was taught, by the images' rows in `store`, in these views, or all if none is named.
 
     Raises:
         StoreError: features of another backbone, an image captioned by two, or in no or two stores.
-        ConfigError: an image of a held-out split is captioned, or none in one of the views.
+        ConfigError: an image of a split in `held_out` is captioned, or none in one of the views.
     """
     rows: dict[str, int] = {}
     twice: set[str] = set()

@@ -204,10 +204,7 @@ def _check_pixels(store: FeatureStore, wanted: str) -> None:
 
 
 def _sizes(begun: LoadedModel, store: FeatureStore, spec: CaptionerSpec) -> dict[str, Any]:
-    """The start model's sizes; its backbone only where there are pixels to look at.
-
-    A teacher that begins with a student hears all words before, and has no transitions.
-    """
+    """The start model's sizes; its backbone only for pixels, transitions not for a teacher."""
     sizes = asdict(begun.settings.model)
     if spec.reads_words and "transitions" in sizes:
         sizes["transitions"] = 0
@@ -281,10 +278,8 @@ def _vocabulary(settings: Settings, store: FeatureStore, begun: Vocabulary | Non
 
 
 def _check_taken(settings: Settings, taken: Taken) -> None:
-    """Rewards teach nothing to a model that is partly as it was drawn: its captions are noise.
-
-    Not so with fresh transitions: the agents say what they said before.
-    """
+    """Rewards teach nothing to a model that is partly as it was drawn: its captions are noise."""
+    # Not so with fresh transitions: the agents say what they said before.
     lost = [name for name in taken.reset if not name.startswith(taken.fresh)]
     if lost and stage_of(settings).reward is not None:
         why = f"{len(lost)} tensors of the model cannot be taken from it ({lost[0]})"

@@ -122,17 +122,7 @@ class ReturnedScorer:
         assert options.references is not None  # else the captions were made here
         self._runner = runner
         self._out = options.out
-        source = options.references
-        read = read_captions(source, splits=[split], problems=Problems(skip=False))
-        records = [
-            StoredRecord(image.id, "", image.split, image.captions, None)
-            for image in read.images
-            if image.captions
-        ]
-        self.references = HumanReferences(
-            source, read.reader, split, records, read.reader == "shapes"
-        )
-        self._data = digest_references(read.images)
+        self.references, self._data = read_references(options.references, split)
         self._judge = Judge(self.references, runner.preset.settings, options, say)
 
     def is_there(self, stage: str, number: int, beam: int) -> bool:
@@ -159,6 +149,18 @@ class ReturnedScorer:
     def places(self, stage: str, number: int, beam: int) -> tuple[Path, Path]:
         """Where the captions of a row are, and where their scores are or will be."""
         return places(self._out, self._runner.name(stage, number), self.references.split, beam)
+
+
+def read_references(source: str, split: str) -> tuple[HumanReferences, str]:
+    """What people said of a split's images, without features of these; and its digest."""
+    read = read_captions(source, splits=[split], problems=Problems(skip=False))
+    records = [
+        StoredRecord(image.id, "", image.split, image.captions, None)
+        for image in read.images
+        if image.captions
+    ]
+    found = HumanReferences(source, read.reader, split, records, read.reader == "shapes")
+    return found, digest_references(read.images)
 
 
 def places(out: Path, run: str, split: str, beam: int) -> tuple[Path, Path]:

@@ -9,11 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from naic.data.features import FeatureStore, StoredRecord
-from naic.data.readers.captions import read_captions
-from naic.data.records import Problems
+from naic.data.features import FeatureStore
 from naic.files import write_atomically
-from naic.tasks.evaluate.report import digest as digest_references
 from naic.tasks.reproduce.judging import (
     HumanReferences,
     Judge,
@@ -24,7 +21,13 @@ from naic.tasks.reproduce.judging import (
 )
 from naic.tasks.reproduce.preset import PresetSettings
 from naic.tasks.reproduce.run_file import ReproduceOptions, digest
-from naic.tasks.reproduce.scoring import caption_rows, judge_and_keep, places, report_rows
+from naic.tasks.reproduce.scoring import (
+    caption_rows,
+    judge_and_keep,
+    places,
+    read_references,
+    report_rows,
+)
 from naic.tasks.study.runner import INDEX, WEIGHTS
 from naic.tasks.study.spec import FIRST
 
@@ -75,7 +78,7 @@ class StudyScorer:
             self.references = HumanReferences(str(features), "store", split, records, drawn)
             self._data = digest(features / INDEX)
         else:
-            self.references, self._data = _read_references(options.references, split)
+            self.references, self._data = read_references(options.references, split)
         self._judges = {
             spice: Judge(self.references, PresetSettings(report=split, spice=spice), options, say)
             for spice in (False, True)
@@ -128,14 +131,3 @@ class StudyScorer:
         said = rescore_split(self.store, self.rows, pair, choices=choices, device=device)
         write_atomically(target, results_file(said[Choice(system.rescored, 0.0)]))
         return None
-
-
-def _read_references(source: str, split: str) -> tuple[HumanReferences, str]:
-    read = read_captions(source, splits=[split], problems=Problems(skip=False))
-    records = [
-        StoredRecord(image.id, "", image.split, image.captions, None)
-        for image in read.images
-        if image.captions
-    ]
-    found = HumanReferences(source, read.reader, split, records, read.reader == "shapes")
-    return found, digest_references(read.images)
