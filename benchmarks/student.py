@@ -1,12 +1,13 @@
 r"""What a study of students begins with: a teacher, its captions, and a student of them.
 
 python benchmarks/student.py data/coco-features --configs configs/coco --out runs/student \
-    [--unlabelled data/flickr8k-features]
+    [--unlabelled data/flickr8k-features] [--teacher runs/teacher/best]
 
 The same as `naic train` with teacher_again.toml, teacher_scst.toml and student_kd.toml and
 `naic distil` in between, but the features are brought to the device once. OUT gets teacher-xe,
-teacher-scst, pseudo, pseudo-unlabelled and naic-kd; what is finished there is not made again. For a
-dry run: `--set run.epochs=0.01 engine.graph=false ...` for all three.
+teacher-scst, pseudo, pseudo-unlabelled and naic-kd; what is finished there is not made again. With
+--teacher there is one already, and the first two stages are left out. For a dry run:
+`--set run.epochs=0.01 engine.graph=false ...` for all stages.
 """
 
 import argparse
@@ -43,11 +44,12 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--unlabelled", type=Path)
     parser.add_argument("--start", type=Path, help="instead of teacher_again.toml's")
+    parser.add_argument("--teacher", type=Path, help="one that is there")
     parser.add_argument("--student", type=Path, help="its first weights, if not the teacher's")
     parser.add_argument("--batch", type=int, default=1024, help="images captioned at once")
     parser.add_argument("--precision", default="bfloat16", help="of the teacher's captions")
     parser.add_argument("--set", nargs="*", default=[], metavar="NAME=VALUE")
-    parser.add_argument("--epochs", nargs=3, type=float, help="of the three stages")
+    parser.add_argument("--epochs", nargs="+", type=float, help="of the three stages, or the last")
     options = parser.parse_args()
     changes = [tuple(item.split("=", 1)) for item in options.set]
     out, kd_splits = options.out, read_settings(options.configs / "student_kd.toml").data.train
@@ -63,9 +65,10 @@ def main() -> None:
         run_stage(options.configs / f"{config}.toml", [*own, *changes], kept)
 
     with Kept() as kept:
-        stage("teacher_again", "teacher-xe", options.start)
-        stage("teacher_scst", "teacher-scst", out / "teacher-xe/best")
-        teacher = out / "teacher-scst/best"
+        if options.teacher is None:
+            stage("teacher_again", "teacher-xe", options.start)
+            stage("teacher_scst", "teacher-scst", out / "teacher-xe/best")
+        teacher = options.teacher or out / "teacher-scst/best"
         stores = [("pseudo", options.features, kd_splits)]
         if options.unlabelled is not None:
             stores.append(("pseudo-unlabelled", options.unlabelled, ()))
