@@ -30,6 +30,7 @@ CONFIGS = sorted(
         "preset",
         "study",
         "study_again",
+        "study_full",
     )  # read in test_readme.py
 )
 STAGE_OF = {
