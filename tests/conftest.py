@@ -14,6 +14,26 @@ from hypothesis import settings
 settings.register_profile("naic", deadline=None, derandomize=bool(os.environ.get("CI")))
 settings.load_profile("naic")
 
+# Files of a quarter of a minute or more of processor time, the longest first. `make test` begins
+# with them: the last files of two workers are then short, and neither waits long for the other.
+LONG = (
+    "train/test_kill",
+    "tasks/reproduce/test_going_on",
+    "tasks/reproduce/test_together",
+    "test_docs",
+    "train/test_launch",
+    "tasks/test_kill",
+    "train/test_two_processes",
+    "metrics/test_meteor",
+    "cli/test_caption",
+    "tasks/reproduce/test_coco_page",
+    "train/test_moving_average",
+    "test_make",
+    "tasks/test_distil",
+    "learn/cider/test_rewards",
+)
+_FIRST = {f"tests/{name}.py": place for place, name in enumerate(LONG)}
+
 # In `make check-slow` a check that could not run has not been passed.
 SKIPS_ARE_FAILURES = bool(os.environ.get("NAIC_NO_SKIP"))
 
@@ -33,6 +53,7 @@ def pytest_configure() -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: _FIRST.get(item.nodeid.partition("::")[0], len(LONG)))
     if torch.cuda.is_available():
         return
     for item in items:

@@ -61,6 +61,8 @@ RUN_HERE = [(page, line) for page, line in OURS if plain(line) not in ELSEWHERE]
 
 
 def each_of(lines: list[tuple[Path, str]]) -> pytest.MarkDecorator:
+    """Each command once, on the first page that gives it."""
+    lines = list({plain(line): (page, line) for page, line in reversed(lines)}.values())[::-1]
     ids = [f"{page.stem}-{line[:60]}" for page, line in lines]
     return pytest.mark.parametrize(("page", "line"), lines, ids=ids)
 

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import LONG
+
 ROOT = Path(__file__).parent.parent
 OPTIONS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["pytest"]
 SIGNALS = """
@@ -44,6 +46,13 @@ def test_a_test_that_hangs_is_named(words: list[str], tmp_path: Path) -> None:
     )
     assert ran.returncode != 0
     assert "test_that_hangs" in ran.stdout + ran.stderr
+
+
+def test_the_files_that_tests_begin_with_are_there() -> None:
+    assert len({*LONG}) == len(LONG)
+    for name in LONG:
+        assert (ROOT / "tests" / f"{name}.py").is_file(), name
+    assert "--no-loadscope-reorder" in told_by_make("test")  # or their number would decide
 
 
 def wheel(folder: Path, name: str, version: str, needs: str = "") -> None:

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from naic.decode.best_first import n_best
-from naic.decode.chains import told
-from naic.decode.decoding import likeliest_words, without_repeats
+from naic.decode.chains import told, told_after
+from naic.decode.decoding import IMPOSSIBLE, likeliest_words, without_repeats
 from naic.runtime.sentences import Proposals
 from naic.text.vocabulary import PERIOD
 
@@ -92,6 +92,29 @@ def test_words_told_one_after_the_other_make_up_the_sentence(seed: int) -> None:
             steps = zip((0, *way.places), way.places, strict=False)
             likely = sum(found[row, n, i, j] for n, (i, j) in enumerate(steps))
             assert likely == pytest.approx(way.score - log_z(every), abs=1e-4)
+
+
+@given(st.integers(0, 2**32 - 1), st.sampled_from([0.01, 1.0, 300.0]))
+@settings(max_examples=20, deadline=None)
+def test_what_is_told_after_the_chosen_words_is_their_part_of_all(seed: int, scale: float) -> None:
+    """Also of scores so large that no float64 holds what they are the logarithms of."""
+    words, log_probs, pairs = chains(seed)
+    assert pairs is not None
+    log_probs, pairs = log_probs * np.float32(scale), pairs * np.float32(scale)
+    log_probs[0, 1, -1] = -np.inf
+    chosen = without_repeats(words, log_probs, pairs)
+    after = told_after(words, log_probs, pairs, chosen)
+    every = told(words, log_probs, pairs)
+    said = Proposals(words, np.maximum(log_probs, IMPOSSIBLE), pairs)
+    for row, places in enumerate(chosen):
+        for agent, before in enumerate((0, *places[:-1])):
+            assert np.array_equal(after[row, agent], every[row, agent, before])
+        scores = sorted(way.score for way in ways(said, row))
+        log_z = scores[-1] + math.log(sum(math.exp(score - scores[-1]) for score in scores))
+        end = 1 + next((n for n, k in enumerate(places) if words[row, n, k] == PERIOD), AGENTS - 1)
+        likely = sum(after[row, n, k] for n, k in enumerate(places[:end]))
+        own = [way.score for way in ways(said, row) if way.places == tuple(places[:end])]
+        assert likely == pytest.approx(own[0] - log_z, rel=1e-5, abs=1e-4)
 
 
 @given(st.integers(0, 2**32 - 1))

@@ -23,6 +23,11 @@ from naic.text.vocabulary import PERIOD
 Floats = npt.NDArray[np.float64]
 
 
+# Sums of products of probabilities are as exact as sums of logarithms, and need a tenth of the
+# calls; between these no term that counts is lost to the ends of what a float64 can hold.
+LEAST, MOST = 1e-250, 1e30
+
+
 def told(words: Words, log_probs: LogProbs, pairs: LogProbs) -> Floats:
     """(B, N, K, K) log p(agent n says its j-th word | the agent before said its i-th).
 
@@ -34,18 +39,60 @@ def told(words: Words, log_probs: LogProbs, pairs: LogProbs) -> Floats:
         log_probs: (B, N, K) what the agents themselves give them.
         pairs: (B, N-1, K, K) what the neighbours n and n+1 give to the pair (i, j).
     """
-    batch, agents, choices = words.shape
-    own = np.maximum(log_probs.astype(np.float64), IMPOSSIBLE)
-    found = np.empty((batch, agents, choices, choices))
-    onward = np.zeros((batch, choices))  # the logarithm of all that can come after each word
-    for agent in range(agents - 1, -1, -1):
-        scores = (own[:, agent] + onward)[:, None, :]  # (B, 1, K)
-        if agent:
-            scores = scores + pairs[:, agent - 1]  # (B, K, K)
-        every = _log_sum_exp(scores)  # (B, K or 1)
-        found[:, agent] = scores - every[..., None]
-        if agent:
-            onward = np.where(words[:, agent - 1] == PERIOD, 0.0, every)
+    own = _own(log_probs)
+    own += _onward(words, own, pairs)
+    scores = np.empty((*own.shape, own.shape[-1]))
+    scores[:, 0] = own[:, 0, None]
+    np.add(own[:, 1:, None], pairs, out=scores[:, 1:])
+    return scores - _log_sum_exp(scores)[..., None]
+
+
+def told_after(
+    words: Words, log_probs: LogProbs, pairs: LogProbs, chosen: npt.NDArray[np.intp]
+) -> Floats:
+    """(B, N, K) of `told` what each agent says after the word that was chosen before it.
+
+    Args:
+        words: (B, N, K), as the next two an argument of `told`.
+        log_probs: (B, N, K).
+        pairs: (B, N-1, K, K).
+        chosen: (B, N) places in K.
+    """
+    scores = _own(log_probs)
+    scores += _onward(words, scores, pairs)
+    rows, agents = np.arange(len(chosen))[:, None], np.arange(chosen.shape[1] - 1)
+    scores[:, 1:] += pairs[rows, agents, chosen[:, :-1]]
+    return scores - _log_sum_exp(scores)[..., None]
+
+
+def _own(log_probs: LogProbs) -> Floats:
+    own: Floats = np.maximum(log_probs, IMPOSSIBLE, dtype=np.float64)
+    return own
+
+
+def _onward(words: Words, own: Floats, pairs: LogProbs) -> Floats:
+    """(B, N, K) the logarithm of all that can come after each word; 0 if it ends the sentence."""
+    ended = words == PERIOD
+    with np.errstate(over="ignore", invalid="ignore"):
+        ways = np.exp(own[:, 1:, None] + pairs)  # (B, N-1, K, K)
+        ways *= ~ended[:, :-1, :, None]  # after a period there is one way to go on: to stop
+        found = ended[..., None].astype(np.float64)  # (B, N, K, 1)
+        found[:, -1] = 1.0
+        sums, by = found.swapaxes(0, 1)[::-1], ways.swapaxes(0, 1)[::-1]  # from the last agent on
+        for way, after, before in zip(by, sums, sums[1:], strict=False):
+            before += way @ after
+    if found.min() > LEAST and found.max() < MOST:  # and no NaN
+        logarithms: Floats = np.log(found[..., 0])
+        return logarithms
+    return _onward_by_logarithms(ended, own, pairs)
+
+
+def _onward_by_logarithms(ended: npt.NDArray[np.bool_], own: Floats, pairs: LogProbs) -> Floats:
+    """`_onward` of scores of any size."""
+    found = np.zeros_like(own)
+    for agent in range(own.shape[1] - 2, -1, -1):
+        scores = (own[:, agent + 1] + found[:, agent + 1])[:, None] + pairs[:, agent]  # (B, K, K)
+        found[:, agent] = np.where(ended[:, agent], 0.0, _log_sum_exp(scores))
     return found
 
 

@@ -110,7 +110,8 @@ def without_repeats(
         why = "with one word each the agents have nothing to choose from"
         raise ConfigError("alternatives", why, f"Ask for {CHOICES}.")
     chosen = likeliest_words(words, log_probs, pairs)
-    repeats = _repeats(np.take_along_axis(words, chosen[..., None], -1)[..., 0])
+    rows, agents, _ = words.shape
+    repeats = _repeats(words[np.arange(rows)[:, None], np.arange(agents), chosen])
     if repeats.any():
         heard = None if pairs is None else pairs[repeats]
         chosen[repeats] = _best(words[repeats], log_probs[repeats], heard, repeats=False)
@@ -132,42 +133,59 @@ def _best(
     A sentence ends at its period or with the last agent. To compare sentences of different length,
     agents that do not hear each other count after the period, too, with their likeliest words,
     which they say anyway. In a chain a sentence has a score of its own, which is compared.
+
+    Of one image the arrays are so small that each call of numpy counts: an agent takes three, and
+    all that can be done for all agents at once is.
     """
-    rows, agents, choices = words.shape
+    rows, _, choices = words.shape
     log_probs = np.maximum(log_probs, IMPOSSIBLE)
-    after = log_probs[..., 0].sum(1, keepdims=True) - np.cumsum(log_probs[..., 0], 1)  # (b, N)
-    if pairs is not None:
-        after = np.zeros_like(after)
-    heard = _heard(words, pairs, repeats=repeats).astype(log_probs.dtype)
-    # (b, N, K) the best sentence so far that ends with this word; to say nothing is no way out
-    reached = np.empty_like(log_probs)
-    silent = (words[:, 0] == PERIOD) & (not repeats)
-    reached[:, 0] = np.where(silent, -np.inf, log_probs[:, 0])
-    came_from = np.zeros(words.shape, np.intp)
-    for agent in range(1, agents):
-        reach = reached[:, agent - 1, None] + heard[:, agent - 1]  # (b, K, K)
-        came_from[:, agent] = reach.argmax(-1)
-        reached[:, agent] = reach.max(-1) + log_probs[:, agent]
     ends = words == PERIOD
+    onward = np.where(ends, -np.inf, log_probs)  # (b, N, K): nothing is said after a period
+    heard = _heard(words, pairs, repeats=repeats).astype(log_probs.dtype, copy=False)
+    # (b, N, K) the best sentence before an agent's word, and with it if the sentence goes on
+    before, reached = np.zeros_like(log_probs), np.empty_like(log_probs)
+    if not repeats:
+        before[:, 0] = np.where(ends[:, 0], -np.inf, 0.0)  # to say nothing is no way out
+    reached[:, 0] = onward[:, 0]
+    by_agent = [array.swapaxes(0, 1) for array in (reached, heard, before, onward, reached)]
+    steps = zip(*by_agent[:2], *(array[1:] for array in by_agent[2:]), strict=False)
+    for ago, pair, best, own, now in steps:
+        np.maximum.reduce(ago[..., None] + pair, 1, out=best)  # (b, K, K) to (b, K)
+        np.add(best, own, out=now)
+    came_from = (reached[:, :-1, :, None] + heard).argmax(2)  # (b, N-1, K)
+    total = before + log_probs
+    if pairs is None:
+        likeliest = log_probs[..., 0]
+        total += (likeliest.sum(1, keepdims=True) - np.cumsum(likeliest, 1))[..., None]
     ends[:, -1] = True
-    total = np.where(ends, reached + after[..., None], -np.inf)  # (b, N, K)
-    end, last = np.divmod(total.reshape(rows, -1).argmax(1), choices)  # of equals, the first
-    each = np.arange(rows)
-    chosen = np.zeros((rows, agents), np.intp)
-    for agent in range(agents - 1, -1, -1):
-        inside = agent <= end
-        chosen[inside, agent] = last[inside]
-        last = np.where(inside, came_from[each, agent, last], last)
+    total = np.where(ends, total, -np.inf).reshape(rows, -1)
+    end, last = np.divmod(total.argmax(1), choices)  # of equals, the first
+    return _way_back(came_from, end, last)
+
+
+def _way_back(
+    came_from: npt.NDArray[np.intp], end: npt.NDArray[np.intp], last: npt.NDArray[np.intp]
+) -> npt.NDArray[np.intp]:
+    """(b, N) the choices of sentences that end with agent `end` (b,) and its choice `last` (b,)."""
+    chosen = np.zeros((len(came_from), came_from.shape[1] + 1), np.intp)
+    # Plain lists: a number at a time is what they are faster at.
+    for row, (links, agent, place) in enumerate(
+        zip(came_from.tolist(), end.tolist(), last.tolist(), strict=True)
+    ):
+        places = [place]
+        for link in links[:agent][::-1]:
+            place = link[place]
+            places.append(place)
+        chosen[row, : agent + 1] = places[::-1]
     return chosen
 
 
 def _heard(words: Words, pairs: LogProbs | None, *, repeats: bool) -> LogProbs:
-    """(b, N-1, K, K) what is added if agent n+1 says its j-th word after the i-th of n, [j, i].
+    """(b, N-1, K, K) what is added if agent n says its i-th word and n+1 its j-th, [i, j].
 
-    Nothing is said after a period; without repeats, not the same either.
+    Without repeats there is no way to say the same.
     """
-    before, own = words[:, :-1, None, :], words[:, 1:, :, None]
-    barred = np.broadcast_to(before == PERIOD, np.broadcast_shapes(before.shape, own.shape))
-    if not repeats:
-        barred = barred | (before == own)
-    return np.where(barred, -np.inf, 0.0 if pairs is None else pairs.swapaxes(2, 3))
+    if repeats and pairs is not None:
+        return pairs
+    same = words[:, :-1, :, None] == words[:, 1:, None, :]
+    return np.where(same, -np.inf, 0.0 if pairs is None else pairs)

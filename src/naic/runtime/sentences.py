@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from naic.decode.best_first import Sentence, n_best
-from naic.decode.chains import told
+from naic.decode.chains import told, told_after
 from naic.decode.decoding import CHOICES, Decoding, likeliest_words, without_repeats
 from naic.text.vocabulary import PERIOD, Vocabulary
 
@@ -133,18 +133,18 @@ def _spoken(proposals: Proposals, decoding: Decoding) -> _Spoken:
         return _Spoken(words, log_probs)
     find = likeliest_words if decoding.repeats else without_repeats
     chosen = find(words, log_probs, pairs)[..., None]  # (B, N, 1)
-    ranks = np.broadcast_to(np.arange(words.shape[-1]), words.shape)
+    places = np.arange(words.shape[-1])
     own: npt.NDArray[np.floating[Any]] = log_probs
+    costs: npt.NDArray[Any] = places
     chain = None
     if pairs is not None:
-        chain = (words, told(words, log_probs, pairs))
-        before = np.concatenate((chosen[:, :1], chosen[:, :-1]), axis=1)  # (B, N, 1)
-        own = np.take_along_axis(chain[1], before[..., None], 2)[:, :, 0]  # (B, N, K)
-        ranks = np.argsort(np.argsort(-own, axis=-1, kind="stable"), axis=-1)
-    order = np.argsort(np.where(np.arange(words.shape[-1]) == chosen, -1, ranks), axis=-1)
+        own = told_after(words, log_probs, pairs, chosen[..., 0])  # (B, N, K)
+        costs = -own
+        chain = (words, told(words, log_probs, pairs)) if decoding.alternatives else None
+    order = np.where(places == chosen, -np.inf, costs).argsort(-1, kind="stable")  # (B, N, K)
     order = order if pairs is None else order[..., :CHOICES]
-    first = np.take_along_axis(words, order, -1)
-    return _Spoken(first, np.take_along_axis(own, order, -1), chain)
+    each = np.arange(len(words))[:, None, None], np.arange(words.shape[1])[:, None], order
+    return _Spoken(words[each], own[each], chain)
 
 
 def _caption(
