@@ -128,7 +128,11 @@ def test_java_that_fails_costs_only_its_own_score(
     calls: list[Sequence[str]] = []
 
     def once(
-        hypotheses: Sequence[str], references: Sequence[Sequence[str]], *, seconds: float | None
+        hypotheses: Sequence[str],
+        references: Sequence[Sequence[str]],
+        *,
+        seconds: float | None,
+        way: str,
     ) -> Score:
         calls.append(hypotheses)
         if len(calls) == 2:
