@@ -207,9 +207,6 @@ def test_missing_data_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
             meteor.meteor(["a"], [["a"]])
 
 
-# What follows needs Java, the installed tables and minutes.
-
-
 @pytest.fixture
 def program() -> Files:
     if shutil.which("java") is None:
@@ -218,19 +215,21 @@ def program() -> Files:
     return find_files()
 
 
+def test_the_stored_counts_are_the_programs(program: Files, tmp_path: Path, stored: Stored) -> None:
+    write_tables(tmp_path)
+    found = counts_by_java(stored.captions, stored.references, options_of_program(tmp_path))
+    assert found.astype(int).tolist() == stored.counts
+
+
+# What follows needs the installed tables and minutes.
+
+
 def compare(captions: list[str], references: list[list[str]]) -> None:
     ours = meteor.meteor(captions, references)
     theirs = by_java(captions, references)
     np.testing.assert_array_equal(ours.shares, theirs.shares)
     np.testing.assert_allclose(ours.per_image, theirs.per_image, rtol=0, atol=1e-9)
     assert ours.value == pytest.approx(theirs.value, rel=0, abs=1e-9)
-
-
-@pytest.mark.slow
-def test_the_stored_counts_are_the_programs(program: Files, tmp_path: Path, stored: Stored) -> None:
-    write_tables(tmp_path)
-    found = counts_by_java(stored.captions, stored.references, options_of_program(tmp_path))
-    assert found.astype(int).tolist() == stored.counts
 
 
 @pytest.mark.slow
