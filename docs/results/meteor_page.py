@@ -22,7 +22,7 @@ From `meteor.json`, which is `{run["command"]}`
 ({run["machine"]}; {run["load"]}): {run["images"]:,} images of COCO's val, one human caption
 of each with a fifth of its words replaced, against the other {run["references"]:,} captions. The
 largest difference over the images and the set (METEOR {run["value"]:.4f}) is
-{run["largest_difference"]:.1e}: every count is the program's, and sums of them are rounded otherwise.
+{run["largest_difference"]:.1e}: every count is the program's, and sums are rounded otherwise.
 Seconds from reading the tables to the last score, the best of {run["rounds"]} rounds:
 
 | | seconds | CPU seconds |
