@@ -32,8 +32,7 @@ def align(matches: list[list[Match]], our_count: int) -> list[Match]:
         our_count: words of the caption.
     """
     certain = _certain(matches, our_count)
-    options = [[] if certain[place] is not None else own for place, own in enumerate(matches)]
-    if not any(options):
+    if not any(own for own, match in zip(matches, certain, strict=True) if match is None):
         return [match for match in certain if match is not None]
     return _search(matches, certain, our_count)
 

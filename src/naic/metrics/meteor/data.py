@@ -2,7 +2,7 @@
 
 They are under other terms than this project (LGPL, WordNet's, the paraphrases' own), so none is
 copied into it. The small tables lie within the program's jar and are read each time. The 5.3
-million paraphrases take half a minute to read, so what was read is kept in the user's cache.
+million paraphrases take some 20 seconds to read, so what was read is kept in the user's cache.
 """
 
 import io

@@ -40,10 +40,7 @@ class Word:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sentence:
-    """A sentence with all that matching needs.
-
-    The indexes say where in the sentence a key, a stem or a meaning occurs.
-    """
+    """A sentence with all that matching and counting need of it, word by word."""
 
     words: list[Word]
     keys: list[int]
