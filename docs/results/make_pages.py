@@ -15,6 +15,7 @@ from cmal_page import cmal  # type: ignore[import-not-found]
 from finetune_page import finetune_pages  # type: ignore[import-not-found]
 from house_page import house_pages  # type: ignore[import-not-found]
 from ladder_page import ladder, variance_figure  # type: ignore[import-not-found]
+from meteor_page import meteor_part  # type: ignore[import-not-found]
 from photos_page import photos  # type: ignore[import-not-found]
 from readme_table import readme  # type: ignore[import-not-found]
 from speed_page import speed_pages  # type: ignore[import-not-found]
@@ -271,7 +272,8 @@ reader.
 | | public | naic | ratio |
 |---|---|---|---|
 {table}
-"""
+
+{meteor_part(run_file("meteor.json"))}"""
 
 
 def endings() -> str:

@@ -1,4 +1,4 @@
-"""METEOR equals the public evaluation's, and its formula here equals the program's."""
+"""METEOR by the program equals the public evaluation's, and its formula here the program's."""
 
 import random
 import shutil
@@ -13,6 +13,7 @@ import pytest
 from naic.errors import MetricError, MissingExtraError
 from naic.metrics import java
 from naic.metrics.meteor import meteor, program
+from naic.metrics.meteor.jar import by_java
 from naic.metrics.score import Floats, Score
 from tests.metrics.fake_java import FakeJava
 
@@ -66,7 +67,7 @@ def both() -> Iterator[Both]:
         patch.setenv("JAVA_TOOL_OPTIONS", foreign)
         patch.setenv("_JAVA_OPTIONS", foreign)
         # What no public evaluation takes is added at the end; the rest must not shift.
-        ours = meteor(
+        ours = by_java(
             [*hypotheses, "a\ndog\r\nruns", "a dog"],
             [*references, ["a dog runs"], ["a\n|||dog"]],
         )
@@ -132,7 +133,8 @@ def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeJava:
 
 
 def score(images: int = 3, seconds: float | None = None) -> Score:
-    return meteor(["a dog"] * images, [["a cat", "a dog"]] * images, seconds=seconds)
+    sentences = ["a dog"] * images, [["a cat", "a dog"]] * images
+    return meteor(*sentences, seconds=seconds, way="java")
 
 
 def test_a_program_that_talks_much_aside_is_heard_out(fake: FakeJava) -> None:
@@ -171,7 +173,7 @@ def test_a_program_that_fails_is_an_error_and_leaves_nothing(
 def test_one_endless_caption_is_named_when_the_memory_is_too_little(fake: FakeJava) -> None:
     fake.does("os._exit(3)")
     with pytest.raises(MetricError, match=r"memory.* a caption of 10,000 words.* image 2 of 3"):
-        meteor(["a", "dog " * 10_000, "b"], [["a"]] * 3)
+        by_java(["a", "dog " * 10_000, "b"], [["a"]] * 3)
 
 
 def test_the_build_is_said_without_java(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -187,4 +189,4 @@ def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_lists_of_unequal_length_are_refused() -> None:
     with pytest.raises(ValueError, match=r"shorter"):
-        meteor(["a", "b"], [["a"]])
+        by_java(["a", "b"], [["a"]])

@@ -121,7 +121,7 @@ def test_a_card_that_torch_cannot_use_is_told(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(shutil, "which", lambda name, path=None: None)
     assert found("graphics").state == "missing"
     assert found("Java").state == "missing"
-    assert "Only METEOR and SPICE need it." in found("Java").todo
+    assert "Only SPICE needs it." in found("Java").todo
 
 
 def test_folders_that_cannot_be_written_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

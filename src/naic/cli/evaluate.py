@@ -18,7 +18,7 @@ from naic.tasks.evaluate.run import Evaluation, evaluate
 HELP = """Score captions against human references, as the public COCO evaluation does.
 
 RESULTS.json is what COCO's server takes: [{"image_id": 42, "caption": "a dog on a sofa"}, ...].
-BLEU, ROUGE-L and CIDEr need nothing else; METEOR and SPICE need Java and the extra naic[metrics].
+BLEU, ROUGE-L and CIDEr need nothing else; METEOR needs the extra naic[metrics], SPICE Java as well.
 An evaluation on the split test is written to a log before its scores are shown.
 Exit code 3 means: done, but a metric failed or bad rows of the dataset were left out."""
 OPTIONS = EvaluateOptions  # what the verb takes: shell completion finds it here
@@ -136,7 +136,9 @@ def _habit(key: str, value: float) -> str:
 
 def _print_shortcomings(evaluation: Evaluation) -> int:
     """What is not in the table, and why; the exit code."""
-    for why in dict.fromkeys(evaluation.missing.values()):  # one line for both if Java is missing
+    for why in dict.fromkeys(
+        evaluation.missing.values()
+    ):  # one line for both if the extra is missing
         names = " and ".join(name for name, own in evaluation.missing.items() if own == why)
         print(f"naic evaluate: left out {names}: {why}", file=sys.stderr)
     for name, why in evaluation.failed.items():

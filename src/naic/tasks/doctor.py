@@ -25,7 +25,7 @@ State = Literal["works", "missing", "attention", "problem"]
 # What an extra is for; what it is made of, the package's own metadata says.
 EXTRAS = {
     "train": "naic train, distil, reproduce and finetune",
-    "metrics": "METEOR and SPICE in naic evaluate (with Java)",
+    "metrics": "METEOR and, with Java, SPICE in naic evaluate",
     "onnx": "naic export, and captions by ONNX Runtime",
     "timm": "any timm model as the backbone of naic prepare",
 }
@@ -202,7 +202,7 @@ def _java() -> Finding:
         java = find_java()
         return Finding("Java", "works", f"version {java_version(java)}, {java}")
     except NaicError as error:
-        todo = f"Only METEOR and SPICE need it. {error.hint}"
+        todo = f"Only SPICE needs it. {error.hint}"
         return Finding("Java", "missing", f"{error.what} {error.why}", todo)
 
 

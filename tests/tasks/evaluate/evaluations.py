@@ -36,6 +36,7 @@ def fake(name: str, heard: list[float | None] | None = None) -> Callable[..., Sc
         references: Sequence[Sequence[str]],
         *,
         seconds: float | None = None,
+        way: str = "",
     ) -> Score:
         if heard is not None:
             heard.append(seconds)
@@ -52,6 +53,7 @@ def broken(error: BaseException) -> Callable[..., Score]:
         references: Sequence[Sequence[str]],
         *,
         seconds: float | None = None,
+        way: str = "",
     ) -> Score:
         raise error
 

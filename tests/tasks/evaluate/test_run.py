@@ -128,7 +128,11 @@ def test_java_that_fails_costs_only_its_own_score(
     calls: list[Sequence[str]] = []
 
     def once(
-        hypotheses: Sequence[str], references: Sequence[Sequence[str]], *, seconds: float | None
+        hypotheses: Sequence[str],
+        references: Sequence[Sequence[str]],
+        *,
+        seconds: float | None,
+        way: str,
     ) -> Score:
         calls.append(hypotheses)
         if len(calls) == 2:
@@ -151,6 +155,25 @@ def test_only_what_is_asked_for(options: EvaluateOptions, monkeypatch: pytest.Mo
     heard: list[str] = []
     evaluate(replace(options, metrics=("CIDEr", "CIDEr")), Callbacks(heard.append))
     assert heard == ["reading the references", "scoring CIDEr"]
+
+
+def test_meteor_comes_the_way_that_is_chosen(
+    options: EvaluateOptions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ways: list[str] = []
+
+    def score(
+        hypotheses: Sequence[str], references: Sequence[Sequence[str]], *, way: str, **_: object
+    ) -> Score:
+        ways.append(way)
+        return mean_score("METEOR", np.ones(len(hypotheses)))
+
+    monkeypatch.setattr("naic.metrics.meteor.meteor", score)
+    wanted = replace(options, fast=False, metrics=("METEOR",), bootstrap=0)
+    signatures = [evaluate(replace(wanted, meteor=way)).signature for way in ("python", "java")]
+    assert ways == ["python", "java"]
+    assert signatures[0] == signatures[1] == evaluate(wanted).signature
+    assert ways[2] == "python"
 
 
 def test_java_gets_its_time_limit(

@@ -15,7 +15,7 @@ from naic.files import printable, what_is
 Metric = Literal["Bleu", "METEOR", "ROUGE_L", "CIDEr", "SPICE"]
 # In the order in which papers print them, with the public evaluation's names.
 NAMES = ("Bleu_1", "Bleu_2", "Bleu_3", "Bleu_4", "METEOR", "ROUGE_L", "CIDEr", "SPICE")
-JAVA: tuple[Metric, ...] = ("METEOR", "SPICE")
+SLOW: tuple[Metric, ...] = ("METEOR", "SPICE")
 FEWEST_RESAMPLES, MOST_RESAMPLES = 100, 1_000_000
 TEST = "test"  # the split whose evaluations are logged
 COMMITTED = Path("docs/results/test-evaluations.jsonl")
@@ -38,8 +38,9 @@ class EvaluateOptions:
         per_image: Write the scores of each image to this file, .jsonl or .csv.
         against: Captions of another system for the same images, to be compared in pairs.
         metrics: Only these scores; by default all. One that cannot be had is then an error.
-        fast: Leave out METEOR and SPICE, which need Java and take minutes.
-        java_seconds: The time limit of METEOR and of SPICE each; by default it grows with the
+        fast: Leave out METEOR and SPICE, which take longer than all the others together.
+        meteor: METEOR as naic has it, or by the reference program in Java; the scores are equal.
+        java_seconds: The time limit of SPICE, and of METEOR in Java; by default it grows with the
             number of images.
         subset: Score only the images that have a caption, instead of refusing.
         df: Take CIDEr's document frequencies from this dataset instead of the evaluated images.
@@ -66,6 +67,7 @@ class EvaluateOptions:
         tuple[Metric, ...], arg(metavar=f"{{{','.join(get_args(Metric))}}} ...")
     ] = ()
     fast: bool = False
+    meteor: Literal["python", "java"] = "python"
     java_seconds: float | None = None
     subset: bool = False
     df: Annotated[str | None, arg(metavar="PATH")] = None
@@ -86,7 +88,7 @@ class EvaluateOptions:
         if self.against is not None and self.bootstrap == 0:
             why = "the comparison is made by resampling, and --bootstrap is 0"
             raise ConfigError("--against", why, "Leave out --bootstrap.")
-        if self.fast and (slow := set(JAVA) & set(self.metrics)):
+        if self.fast and (slow := set(SLOW) & set(self.metrics)):
             why = f"it leaves out {' and '.join(sorted(slow))}, which --metrics asks for"
             raise ConfigError("--fast", why, "Give one of the two.")
         if self.df is None and self.df_split:
@@ -150,7 +152,7 @@ class EvaluateOptions:
         if self.metrics:
             return tuple(dict.fromkeys(self.metrics))
         every: tuple[Metric, ...] = get_args(Metric)
-        return tuple(metric for metric in every if not (self.fast and metric in JAVA))
+        return tuple(metric for metric in every if not (self.fast and metric in SLOW))
 
 
 def default_log() -> Path:

@@ -20,7 +20,7 @@ from naic.metrics.score import (
     resample,
 )
 from naic.progress import SILENT, Callbacks
-from naic.tasks.evaluate.options import JAVA, NAMES, EvaluateOptions, Metric
+from naic.tasks.evaluate.options import NAMES, SLOW, EvaluateOptions, Metric
 from naic.tasks.evaluate.report import Corpus, digest, sign
 from naic.tasks.evaluate.results_file import ResultsFile, pair, read_results
 from naic.text import tokenise
@@ -186,8 +186,8 @@ class _Scorer:
         """All the scores of one file."""
         hypotheses = [" ".join(tokenise(caption)) for caption in captions]
         scores: dict[str, Score] = {}
-        # Java first: if it was asked for and is not there, nothing has been waited for.
-        for metric in sorted(self.options.wanted, key=lambda metric: metric not in JAVA):
+        # The slow ones first: if what they need is not there, nothing has been waited for.
+        for metric in sorted(self.options.wanted, key=lambda metric: metric not in SLOW):
             self.callbacks.say(f"scoring {metric}")
             scores |= {score.name: score for score in self._metric(metric, hypotheses)}
         ordered = {key: scores[key] for key in NAMES if key in scores}
@@ -203,19 +203,23 @@ class _Scorer:
                 frequencies = self.corpus.frequencies if self.corpus else None
                 return [cider(hypotheses, self.references, frequencies)]
             case _:
-                return self._java(metric, hypotheses)
+                return self._slow(metric, hypotheses)
 
-    def _java(self, metric: Metric, hypotheses: list[str]) -> list[Score]:
-        """METEOR or SPICE; whatever happens to Java, the other scores are not lost."""
+    def _slow(self, metric: Metric, hypotheses: list[str]) -> list[Score]:
+        """METEOR or SPICE; whatever happens to them, the other scores are not lost."""
         if metric in self.missing or metric in self.failed:
             return []
         from naic.metrics import meteor, spice
 
-        own = meteor if metric == "METEOR" else spice
-        score = meteor.meteor if metric == "METEOR" else spice.spice
+        limit = self.options.java_seconds
         try:
-            found = score(hypotheses, self.references, seconds=self.options.java_seconds)
-            self.programs[metric.lower()] = own.program()
+            if metric == "METEOR":
+                way = self.options.meteor
+                found = meteor.meteor(hypotheses, self.references, seconds=limit, way=way)
+                self.programs["meteor"] = meteor.program()
+            else:
+                found = spice.spice(hypotheses, self.references, seconds=limit)
+                self.programs["spice"] = spice.program()
         except MissingExtraError as error:
             if self.options.metrics:
                 raise

@@ -1,6 +1,5 @@
 """What a file of captions is worth: scores, their spread over the images, habits."""
 
-import importlib.util
 import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
@@ -130,7 +129,7 @@ class Judge:
         }
 
     def _without_what_is_missing(self, options: EvaluateOptions) -> Evaluation:
-        """A machine without Java still gets its tables."""
+        """A machine without the extra still gets its tables."""
         try:
             return evaluate(options)
         except MissingExtraError as error:  # METEOR was asked for by name, to leave SPICE out
@@ -156,15 +155,18 @@ def can_add(kept: dict[str, Any]) -> bool:
 
 def _is_there(metric: str) -> bool:
     from naic.metrics.java import find_java
+    from naic.metrics.meteor.data import find_files
     from naic.metrics.spice import program as spice_program
 
     try:
-        find_java()
         if metric == "SPICE":
+            find_java()
             spice_program()
+        else:
+            find_files()
     except MissingExtraError:
         return False
-    return importlib.util.find_spec("pycocoevalcap") is not None
+    return True
 
 
 def read_kept(path: Path) -> dict[str, Any] | None:

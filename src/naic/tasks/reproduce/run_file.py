@@ -45,10 +45,10 @@ class ReproduceOptions:
         unlabelled: A feature store whose images are learnt from without their captions.
         device: auto, cpu or cuda.
         graph: Run each training step as one CUDA graph: small models then learn many times faster.
-        fast: Leave out METEOR and SPICE, which need Java and take minutes.
+        fast: Leave out METEOR and SPICE, which take longer than all the others together.
         dry_run: Say which stages are done and which are to be made, and write nothing.
         only_tables: Train nothing: make the tables of what is finished. METEOR and SPICE that were
-            missing are added where Java is there now.
+            missing are added where they can be had now.
         references: With --only-tables: the human captions, for a DIR that came from another
             machine without its features and weights. Its captions are scored as they are.
         log: Where evaluations on a split called test are noted, as `naic evaluate` does.

@@ -2,8 +2,8 @@
 
 What was captioned and scored is kept beside the digests of what it came from, so that asking again
 costs nothing and a model that was trained anew is scored anew. METEOR and SPICE that were missing
-for want of Java are added when it is there. Captions that were made on another machine are scored
-without their models.
+for want of Java or of the extra are added when these are there. Captions that were made on another
+machine are scored without their models.
 
 The time is that of one image, from its features to words, eager, alone on the device, warm. As in
 `naic benchmark`, a model that writes word by word writes a fixed number of words, and no period
