@@ -81,6 +81,7 @@ def both() -> Iterator[Both]:
         pipe.close()
 
 
+@pytest.mark.slow
 def test_every_image_scores_as_in_the_public_evaluation(both: Both) -> None:
     assert both.ours.name == "METEOR"
     np.testing.assert_allclose(both.ours.per_image[:-2], both.per_image, rtol=0, atol=1e-12)
@@ -90,10 +91,12 @@ def test_every_image_scores_as_in_the_public_evaluation(both: Both) -> None:
     assert len(set(both.per_image)) > 200
 
 
+@pytest.mark.slow
 def test_line_ends_and_bars_are_no_words_and_shift_nothing(both: Both) -> None:
     assert both.ours.per_image[-2:].tolist() == [1.0, 1.0]
 
 
+@pytest.mark.slow
 def test_any_subset_is_combined_as_the_program_does(both: Both) -> None:
     images = range(len(both.hypotheses))
     everything = both.ours.combine(both.ours.shares[:-2].sum(axis=0))
@@ -108,6 +111,7 @@ def test_any_subset_is_combined_as_the_program_does(both: Both) -> None:
         assert ours == pytest.approx(both.public_value(subset), rel=0, abs=1e-12)
 
 
+@pytest.mark.slow
 def test_many_sets_are_combined_at_once(both: Both) -> None:
     sums = both.ours.shares[:6].reshape(2, 3, -1)
     expected = [[float(both.ours.combine(one)) for one in row] for row in sums]
