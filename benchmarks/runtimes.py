@@ -22,6 +22,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from naic.decode.decoding import likeliest_words
 from naic.errors import NaicError
 from naic.images.converting import square_pixels
 from naic.images.opening import open_image
@@ -83,12 +84,15 @@ def say(engine: Engine, images: Tensor) -> Proposals:
     """What the engine says of each image."""
     begins = range(0, len(images), CAPTION_BATCH)
     parts = [engine(images[at : at + CAPTION_BATCH]) for at in begins]
-    return Proposals(*(np.concatenate(values) for values in zip(*parts, strict=True)))
+    words, log_probs = (np.concatenate([part[i] for part in parts]) for i in (0, 1))
+    pairs = [part.pairs for part in parts if part.pairs is not None]
+    return Proposals(words, log_probs, np.concatenate(pairs) if pairs else None)
 
 
 def sentences(said: Proposals, vocabulary: Vocabulary) -> list[str]:
     """The likeliest words up to the period."""
-    rows = said.words[..., 0].tolist()
+    chosen = likeliest_words(said.words, said.log_probs, said.pairs)[..., None]
+    rows = np.take_along_axis(said.words, chosen, -1)[..., 0].tolist()
     ends = [row.index(PERIOD) if PERIOD in row else len(row) for row in rows]
     return [vocabulary.decode(row[:end]) for row, end in zip(rows, ends, strict=True)]
 

@@ -37,8 +37,7 @@ def proposals(batch: int, vocabulary: Vocabulary, seed: int = 0) -> Proposals:
     words = random.choice(usual[:2000], (batch, AGENTS + 1, CANDIDATES))
     words[:, 1:, CANDIDATES // 2 :] = words[:, :-1, CANDIDATES // 2 :]  # as neighbours' are
     words = words[:, 1:].copy()
-    words[:, :, 1] = PERIOD
-    words[:, ENDING:, :2] = words[:, ENDING:, 1::-1]
+    words[:, :ENDING, -1] = words[:, ENDING:, 0] = PERIOD
     chances = random.dirichlet(np.full(CANDIDATES, 0.1), shape[:2])
     log_probs = np.log(-np.sort(-chances) + 1e-9).astype(np.float32)
     pairs = random.normal(0, 1, (batch, AGENTS - 1, CANDIDATES, CANDIDATES)).astype(np.float32)

@@ -4,6 +4,7 @@ import os
 import signal
 from collections.abc import Generator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -14,25 +15,23 @@ from hypothesis import settings
 settings.register_profile("naic", deadline=None, derandomize=bool(os.environ.get("CI")))
 settings.load_profile("naic")
 
-# Files of a quarter of a minute or more of processor time, the longest first. `make test` begins
-# with them: the last files of two workers are then short, and neither waits long for the other.
+# Files of a quarter of a minute or more of processor time, and folders whose tests look at one run
+# that takes as long, the longest first. `make test` begins with them: the last files of two workers
+# are then short, and neither waits long for the other. A folder goes to one worker as a whole.
 LONG = (
-    "train/test_kill",
-    "tasks/reproduce/test_going_on",
-    "tasks/reproduce/test_together",
-    "test_docs",
-    "train/test_launch",
-    "tasks/test_kill",
-    "train/test_two_processes",
-    "metrics/test_meteor",
-    "cli/test_caption",
-    "tasks/reproduce/test_coco_page",
-    "train/test_moving_average",
-    "test_make",
-    "tasks/test_distil",
-    "learn/cider/test_rewards",
+    "tasks/reproduce/",
+    "train/test_kill.py",
+    "test_docs.py",
+    "train/test_launch.py",
+    "tasks/test_kill.py",
+    "train/test_two_processes.py",
+    "metrics/test_meteor.py",
+    "cli/test_caption.py",
+    "train/test_moving_average.py",
+    "test_make.py",
+    "tasks/test_distil.py",
+    "learn/cider/test_rewards.py",
 )
-_FIRST = {f"tests/{name}.py": place for place, name in enumerate(LONG)}
 
 # In `make check-slow` a check that could not run has not been passed.
 SKIPS_ARE_FAILURES = bool(os.environ.get("NAIC_NO_SKIP"))
@@ -52,8 +51,27 @@ def pytest_configure() -> None:
             signal.signal(number, lambda *_: None)
 
 
+def _long(test: str) -> int:
+    """The place in LONG of a test by its id; behind them all if it is not there."""
+    found = (n for n, name in enumerate(LONG) if test.startswith(f"tests/{name}"))
+    return next(found, len(LONG))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped, unused-ignore]
+
+    class ByFileOrFolder(LoadFileScheduling):  # type: ignore[misc, unused-ignore]
+        def _split_scope(self, nodeid: str) -> str:
+            place = _long(nodeid)
+            folder = place < len(LONG) and LONG[place].endswith("/")
+            return LONG[place] if folder else nodeid.partition("::")[0]
+
+    return ByFileOrFolder(config, log) if config.getvalue("dist") == "loadfile" else None
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    items.sort(key=lambda item: _FIRST.get(item.nodeid.partition("::")[0], len(LONG)))
+    items.sort(key=lambda item: _long(item.nodeid))
     if torch.cuda.is_available():
         return
     for item in items:
