@@ -115,7 +115,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--album", type=Path, default=ALBUM, help="the list of photographs")
     parser.add_argument("--cache", type=Path, required=True, help="where images are kept")
-    parser.add_argument("--old", type=Path, default=DOCS / "results" / "photos-pair.json")
+    parser.add_argument("--old", type=Path, default=DOCS / "results" / "photos-before.json")
     parser.add_argument("--new", type=Path, default=DOCS / "results" / "photos.json")
     parser.add_argument("--seed", type=int, default=SEED)
     parser.add_argument("--out", type=Path, required=True, help="a folder for the judge")

@@ -61,7 +61,7 @@ def write_page(folder: Path, runs: Runs) -> str:
         for photo in runs["new"]["photos"]
     ]
     (folder / "photos.toml").write_text("\n".join([SOURCE, *listed]), encoding="utf-8")
-    for who, name in (("old", "photos-pair.json"), ("new", "photos.json")):
+    for who, name in (("old", "photos-before.json"), ("new", "photos.json")):
         (folder / name).write_text(json.dumps(runs[who]), encoding="utf-8")
     return PAGE(folder, folder)
 
@@ -134,10 +134,10 @@ def test_the_earlier_judge_is_told(tmp_path: Path) -> None:
     write(tmp_path, by_number({"old": 30, "new": 40}, {"old": 10, "new": 20}))
     for name in ("judgements.toml", "key.json"):
         path = tmp_path / name
-        path.rename(path.with_stem(f"{path.stem}-pair"))
+        path.rename(path.with_stem(f"{path.stem}-before"))
     runs, earlier = make_runs(), make_runs()
     runs["old"] = earlier["new"]  # what was new then is old now
-    (tmp_path / "photos-lite2.json").write_text(json.dumps(earlier["old"]), encoding="utf-8")
+    (tmp_path / "photos-earlier.json").write_text(json.dumps(earlier["old"]), encoding="utf-8")
     page = " ".join(write_page(tmp_path, runs).split())
     assert "Nobody has judged these captions yet." in page
     assert "right in 40 of the old model's captions and nothing false in 20; " in page

@@ -37,7 +37,7 @@ def test_the_card_has_all_that_the_template_asks_for(tmp_path: Path) -> None:
     for part in ("A note.", "12.3 MB", "71 ms", "53 ms", "A student.", "### Packing", "CC BY 4.0"):
         assert part in text
     assert "# parallel captioner" not in text
-    for part in ("about 1.3 above", "not scored on `test` yet"):
+    for part in ("about 1.3 above", "scored on `test` once"):
         assert part in text
     assert "close to" not in text
     assert "$scores" in TEMPLATE.read_text(encoding="utf-8")

@@ -1,8 +1,8 @@
 """photos.md: photographs from elsewhere, what two models said of them, and a judge of that.
 
 From docs/photos: photos.toml, the list; judgements.toml, the sheet of benchmarks/photo_sheet.py as
-the judge filled it in; key.json, which entry of it is whose; judgements-pair.toml and
-key-pair.json, the sheet before, on which the old model was the new one. And from the files of
+the judge filled it in; key.json, which entry of it is whose; judgements-before.toml and
+key-before.json, the sheet before, on which the old model was the new one. And from the files of
 benchmarks/photos.py here.
 """
 
@@ -15,11 +15,11 @@ from urllib.parse import quote
 
 FOLDER = Path(__file__).parent
 ALBUM, KEY, JUDGEMENTS = "photos.toml", "key.json", "judgements.toml"
-RUNS = {"old": "photos-pair.json", "new": "photos.json"}
-EARLIER_KEY, EARLIER_JUDGEMENTS = "key-pair.json", "judgements-pair.toml"
-EARLIER_RUNS = {"old": "photos-lite2.json", "new": "photos-pair.json"}
+RUNS = {"old": "photos-before.json", "new": "photos.json"}
+EARLIER_KEY, EARLIER_JUDGEMENTS = "key-before.json", "judgements-before.toml"
+EARLIER_RUNS = {"old": "photos-earlier.json", "new": "photos-before.json"}
 COPIES = "photo-copies.json"
-MAIN, NOTHING_FALSE, TIMES = 38, 34, 2  # what we set ourselves, of all, for the model of the pair
+MAIN, NOTHING_FALSE, TIMES = 38, 34, 2  # what we set ourselves, of all, for the second model
 VERDICTS = ("right", "wrong")
 NOT_JUDGED = "not judged"
 
@@ -109,7 +109,7 @@ def _head(runs: dict[str, dict[str, Any]]) -> str:
 
 Made by `make docs` from `photos.json`, which is
 `{new["command"]}`
-(naic {new["naic"]}, weights {new["model_sha256"][:16]}), from `photos-pair.json`, the same of the
+(naic {new["naic"]}, weights {new["model_sha256"][:16]}), from `photos-before.json`, the same of the
 model that shipped before it (naic {old["naic"]}, weights {old["model_sha256"][:16]}), and from
 [photos.toml](../photos/photos.toml), which says where each photograph is and by which rule it was
 taken: the rule was written by someone who had seen no caption of any of them. All that the rule

@@ -46,6 +46,7 @@ def row(system: str, folder: str, cider: float, **over: Any) -> dict[str, Any]:
 def write_run(folder: Path) -> Path:
     """A study as `naic reproduce --study` leaves it, on a machine of its own."""
     gains = {"CIDEr": more(0.09), "Bleu_4": more(0.012), "METEOR": more(0.003)}
+    all_gains = {"CIDEr": more(0.1), "Bleu_4": more(0.02), "METEOR": more(0.005)}
     rows = [
         row("start", "start", 1.21, entropy=None, seconds=None, steps=None, device=None),
         row("plain", "plain", 1.26, gap={"CIDEr": more(-0.058)}, from_start=gains),
@@ -58,6 +59,7 @@ def write_run(folder: Path) -> Path:
             difference={"CIDEr": more(0.04)},
             gap={"CIDEr": more(-0.018)},
             from_start=gains,
+            over_start=all_gains,
             changes={"cmal.topk": 5},
             latency_ms=4.9,
         ),
@@ -91,7 +93,10 @@ def test_the_page_of_a_study(tmp_path: Path) -> None:
     (tmp_path / "student" / "levers.json").write_text(json.dumps(found))
     text = PAGES(tmp_path)["student.md"]()
     claims = [line for line in text.splitlines() if line.endswith(("| yes |", "| **no** |"))]
-    assert [line.endswith("yes |") for line in claims] == [False, True, True, False, True, True]
+    found_yes = [line.endswith("yes |") for line in claims]
+    assert found_yes == [False, True, True, True, True, False, True, True]
+    assert "| both, from the student that all begin with | +10.0 (+9.6 to +10.4) |" in text
+    assert "| plain, from the student that all begin with |" not in text
     assert (
         "| both + rescore 5 | 132.0 | 38.0 | 28.5 | 58.0 | n/a | +0.2 (-0.2 to +0.6) | 9.00 |"
         in text

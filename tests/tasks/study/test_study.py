@@ -113,6 +113,8 @@ def test_what_a_run_brings_is_told_from_what_it_began_with(made: Studied) -> Non
     ):
         found = rows[name]["from_start"]["CIDEr"]["value"]
         assert found == pytest.approx(rows[name]["CIDEr"] - rows[before]["CIDEr"])
+        found = rows[name]["over_start"]["CIDEr"]["value"]
+        assert found == pytest.approx(rows[name]["CIDEr"] - rows["start"]["CIDEr"])
 
 
 def test_differences_are_paired(made: Studied, place: Place, out: Path) -> None:

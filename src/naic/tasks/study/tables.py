@@ -121,8 +121,9 @@ class StudyTables:
             row = make_row(system.name, system.folder, own, note)
             before = "" if system.first else _first_name(system.folder, self._study)
             start = scored.get(before, scored.get(START))
-            others = (("difference", base), ("gap", teacher), ("from_start", start))
-            for what, other in others:
+            others = {"difference": base, "gap": teacher, "from_start": start}
+            others["over_start"] = scored.get(START)  # whatever came before its own run
+            for what, other in others.items():
                 if other is not None and other[0] is not system:
                     row[what] = paired(own, other[1])
             row["rescored"] = system.rescored
