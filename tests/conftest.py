@@ -20,6 +20,7 @@ settings.load_profile("naic")
 # are then short, and neither waits long for the other. A folder goes to one worker as a whole.
 LONG = (
     "tasks/reproduce/",
+    "train/test_teacher.py",
     "train/test_kill.py",
     "test_docs.py",
     "train/test_launch.py",
