@@ -1,4 +1,4 @@
-"""`naic export`: a model in, one ONNX graph out that takes pixels and gives words."""
+"""`naic export`: a model in, one ONNX graph out that takes pixels and gives words; or a page around it."""
 
 import json
 from dataclasses import asdict, dataclass
@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from naic import __version__
+from naic.tasks.export_web import find_runtime, write_page
 from naic.tasks.options import ExportOptions
 from naic.tasks.pack import extended_card
 
@@ -37,10 +38,11 @@ class ExportReport:
 
 
 def export_model(options: ExportOptions) -> ExportReport:
-    """Make the folder `options.out`, whole or not at all.
+    """Make the folder that is asked for, whole or not at all.
 
     Raises:
-        ConfigError: the model is of a kind that is no graph, or the folder is there already.
+        ConfigError: the model is of a kind that is no graph, the folder is there already, or the
+            page's runtime is not where it should be.
         CheckpointError: the model cannot be used.
         MissingExtraError: the packages of `naic[onnx]` are not installed.
     """
@@ -51,35 +53,45 @@ def export_model(options: ExportOptions) -> ExportReport:
     from naic.runtime.load import load_whole
 
     options.check()
+    runtime = None if options.runtime_files is None else find_runtime(options.runtime_files)
     import_onnx()  # now: a minute's work would be for nothing
     folder = shipped_model() if options.model is None else options.model
     loaded = load_whole(folder)
     check_exportable(str(folder), loaded)
     if options.dry_run:
         return _report(options, loaded, None)
-    made = export_graph(str(folder), loaded, options.precision)
+    made = export_graph(str(folder), loaded, options.kind)
     report = _report(options, loaded, len(made.graph))
-    between = ("batch", str(made.agents - 1), str(made.top), str(made.top))
-    facts = asdict(report) | {
-        "top": made.top,
-        "input": f"pixels: uint8 (batch, {report.pixels}, {report.pixels}, 3), RGB, 0 to 255",
+    with whole_folder(options.folder) as temporary:
+        if options.web is None:
+            write_synced(temporary / GRAPH, [made.graph])
+            facts = _facts(report, made.top, pairs=made.pairs)
+            write_synced(temporary / FACTS, [(json.dumps(facts, indent=2) + "\n").encode()])
+            loaded.vocabulary.save(temporary / VOCABULARY)
+        else:
+            write_page(temporary, made.graph, loaded.vocabulary, report.pixels, runtime)
+        write_synced(temporary / CARD, [_card(options, folder / CARD, report).encode()])
+    return report
+
+
+def _facts(report: ExportReport, top: int, *, pairs: bool) -> dict[str, object]:
+    """What a program has to know of the graph."""
+    size, agents = report.pixels, report.agents
+    between = ("batch", str(agents - 1), str(top), str(top))
+    return asdict(report) | {
+        "top": top,
+        "input": f"pixels: uint8 (batch, {size}, {size}, 3), RGB, 0 to 255",
         "outputs": [
-            f"words: int64 (batch, {made.agents}, {made.top}), best first; 0 ends the sentence",
-            f"confidences: float32 (batch, {made.agents}, {made.top})",
-            *([f"pairs: float32 ({', '.join(between)})"] if made.pairs else []),
+            f"words: int64 (batch, {agents}, {top}), best first; 0 ends the sentence",
+            f"confidences: float32 (batch, {agents}, {top})",
+            *([f"pairs: float32 ({', '.join(between)})"] if pairs else []),
         ],
     }
-    with whole_folder(options.out) as temporary:
-        write_synced(temporary / GRAPH, [made.graph])
-        write_synced(temporary / FACTS, [(json.dumps(facts, indent=2) + "\n").encode()])
-        write_synced(temporary / CARD, [_card(options, folder / CARD, report).encode()])
-        loaded.vocabulary.save(temporary / VOCABULARY)
-    return report
 
 
 def _report(options: ExportOptions, loaded: "LoadedWhole", size: int | None) -> ExportReport:
     return ExportReport(
-        precision=options.precision,
+        precision=options.kind,
         pixels=loaded.pixels,
         agents=loaded.whole.length,
         words=len(loaded.vocabulary),
