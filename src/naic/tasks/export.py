@@ -1,4 +1,4 @@
-"""`naic export`: a model in, one ONNX graph out that takes pixels and gives words; or a page around it."""
+"""`naic export`: a model in, one ONNX graph out that takes pixels and gives words; or a page."""
 
 import json
 from dataclasses import asdict, dataclass
@@ -51,6 +51,7 @@ def export_model(options: ExportOptions) -> ExportReport:
     from naic.runtime.captioner import shipped_model
     from naic.runtime.export import check_exportable, export_graph, import_onnx
     from naic.runtime.load import load_whole
+    from naic.runtime.weights8 import with_weights_in_8_bits
 
     options.check()
     runtime = None if options.runtime_files is None else find_runtime(options.runtime_files)
@@ -60,7 +61,9 @@ def export_model(options: ExportOptions) -> ExportReport:
     check_exportable(str(folder), loaded)
     if options.dry_run:
         return _report(options, loaded, None)
-    made = export_graph(str(folder), loaded, options.kind)
+    made = export_graph(str(folder), loaded, "float32" if options.web else options.kind)
+    if options.web and options.kind == "int8":
+        made = made._replace(graph=with_weights_in_8_bits(made.graph))
     report = _report(options, loaded, len(made.graph))
     with whole_folder(options.folder) as temporary:
         if options.web is None:
@@ -102,12 +105,13 @@ def _report(options: ExportOptions, loaded: "LoadedWhole", size: int | None) -> 
 
 def _card(options: ExportOptions, path: Path, report: ExportReport) -> str:
     """The model's own card, and how it was exported."""
-    rounded = (
-        "The weights and the inputs of its matrix products are rounded to 8 bits: it does not "
-        "always say what the model says. "
-        if report.precision == "int8"
-        else ""
-    )
+    rounded = ""
+    if report.precision == "int8":
+        what = "The weights" if options.web else "The weights and the inputs"
+        rounded = (
+            f"{what} of its matrix products are rounded to 8 bits: it does not "
+            "always say what the model says. "
+        )
     text = (
         f"One ONNX graph, {report.precision}: images of {report.pixels} x {report.pixels} "
         f"pixels in, the words of {report.agents} agents out. {rounded}Scores above are those "

@@ -1,4 +1,4 @@
-"""`naic export --web`: a page that captions photos in the visitor's own browser, from any web server.
+"""`naic export --web`: a page that captions photos in the visitor's browser, from any web server.
 
 What the page is written in lies in the folder `web` beside this file. Here is what depends on the
 model: which graph, which words, and how they are written.

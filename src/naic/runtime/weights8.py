@@ -1,0 +1,58 @@
+"""Weights of 8 bits in a graph that goes on computing in float32.
+
+`runtime/int8.py` rounds what goes into a product, too, which is fast; but then the last digit of a
+sum decides here and there on which side a number is rounded, and another processor, or a browser,
+says something else of one image in ten. A graph of this kind says the same everywhere.
+"""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+PRODUCTS = ("MatMul", "Gemm")  # convolutions have few weights, and stay as they are
+FEWEST = 1 << 14  # weights that are worth it
+MOST = 127  # of a code
+
+
+def with_weights_in_8_bits(graph: bytes) -> bytes:
+    """The graph with the weights of its products as int8, and a scale for each column.
+
+    ONNX Runtime makes them float32 again when it loads the graph: what is small is the file.
+    """
+    import onnx
+
+    model = onnx.load_from_string(graph)
+    inputs = {node.input[1] for node in model.graph.node if node.op_type in PRODUCTS}
+    weights = [
+        tensor
+        for tensor in model.graph.initializer
+        if tensor.name in inputs and np.prod(tensor.dims) >= FEWEST
+    ]
+    nodes: list[Any] = []
+    for tensor in weights:
+        name = tensor.name
+        codes, scales = rounded(onnx.numpy_helper.to_array(tensor))
+        model.graph.initializer.remove(tensor)
+        for part, values in (("codes", codes), ("scales", scales)):
+            model.graph.initializer.append(onnx.numpy_helper.from_array(values, f"{name}:{part}"))
+        to = onnx.TensorProto.FLOAT
+        nodes += [
+            onnx.helper.make_node("Cast", [f"{name}:codes"], [f"{name}:numbers"], to=to),
+            onnx.helper.make_node("Mul", [f"{name}:numbers", f"{name}:scales"], [name]),
+        ]
+    nodes += model.graph.node
+    del model.graph.node[:]
+    model.graph.node.extend(nodes)
+    small: bytes = model.SerializeToString()
+    return small
+
+
+def rounded(
+    weights: npt.NDArray[np.float32],
+) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.float32]]:
+    """Weights (I, O) as codes (I, O), and scales (1, O) that make the weights of them."""
+    scales = np.abs(weights).max(0, keepdims=True) / np.float32(MOST)
+    scales = np.where(scales > 0, scales, np.float32(1))
+    codes: npt.NDArray[np.int8] = np.rint(weights / scales).astype(np.int8)
+    return codes, scales
