@@ -1,18 +1,23 @@
 """Weights of 8 bits: nearly those they were, a quarter of the size, and one answer everywhere."""
 
+from pathlib import Path
+from typing import Any
+
 import numpy as np
+import numpy.typing as npt
 import onnx
-import onnxruntime
+import torch
 from onnx import TensorProto, helper, numpy_helper
 
+from naic.runtime.onnx_engine import _session
 from naic.runtime.weights8 import FEWEST, rounded, with_weights_in_8_bits
 
 WIDE = 160  # squared, more than FEWEST
 
 
-def product(weights: np.ndarray, small: np.ndarray) -> bytes:
+def product(weights: npt.NDArray[np.float32], small: npt.NDArray[np.float32]) -> bytes:
     """x @ weights @ small."""
-    names = ("weights", weights), ("small", small)
+    names: list[tuple[str, npt.NDArray[Any]]] = [("weights", weights), ("small", small)]
     given = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", WIDE])
     told = helper.make_tensor_value_info("y", TensorProto.FLOAT, ["batch", small.shape[1]])
     nodes = [
@@ -45,9 +50,8 @@ def test_the_graph_says_nearly_the_same_and_is_small() -> None:
     assert len(graph) < len(whole) / 3
     onnx.checker.check_model(onnx.load_from_string(graph))
     x = random.normal(size=(2, WIDE)).astype(np.float32)
-    session = onnxruntime.InferenceSession(graph, providers=["CPUExecutionProvider"])
-    (found,) = session.run(None, {"x": x})
+    (found,) = _session(Path("graph"), graph, torch.device("cpu"), 1).run(None, {"x": x})
     codes, scales = rounded(weights)
-    np.testing.assert_allclose(found, x @ (codes * scales) @ small, rtol=1e-3, atol=1e-3)
+    np.testing.assert_allclose(found, x @ (codes * scales) @ small, rtol=1e-5, atol=1e-3)
     exact = x @ weights @ small
     assert 0 < np.abs(found - exact).max() < 0.02 * np.abs(exact).max()

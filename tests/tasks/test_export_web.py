@@ -138,8 +138,9 @@ def echo(folder: Path) -> bytes:
 
     An agent for each four numbers of the (8, 8, 3): it says which are the two largest.
     """
-    given = helper.make_tensor_value_info("pixels", TensorProto.UINT8, ["batch", SIDE, SIDE, 3])
-    shape = ["batch", AGENTS, 2]
+    images: list[str | int | None] = ["batch", SIDE, SIDE, 3]
+    given = helper.make_tensor_value_info("pixels", TensorProto.UINT8, images)
+    shape: list[str | int | None] = ["batch", AGENTS, 2]
     told = [
         helper.make_tensor_value_info("words", TensorProto.INT64, shape),
         helper.make_tensor_value_info("confidences", TensorProto.FLOAT, shape),

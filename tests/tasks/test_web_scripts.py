@@ -99,9 +99,9 @@ def proposals(random: np.random.Generator) -> Proposals:
     sure = random.dirichlet(np.full(top, random.choice([0.1, 1, 5])), agents)
     if random.random() < 0.3:  # ties, and words of no probability
         sure = np.round(sure * 8) / 8
-    sure = -np.sort(-sure.astype(np.float32), axis=1)
+    best_first = -np.sort(-sure.astype(np.float32), axis=1)
     pairs = random.normal(0, 2, (agents - 1, top, top)).astype(np.float32)
-    log_probs = np.log(np.maximum(sure, np.finfo(np.float32).tiny))
+    log_probs = np.log(np.maximum(best_first, np.finfo(np.float32).tiny))
     paired = top > 1 and random.random() < 0.5
     return Proposals(words[None], log_probs[None], pairs[None] if paired else None)
 
