@@ -6,8 +6,8 @@
 
 Photos are given to the page as the JPEG files that they are; as PNG files, scaled to 640 x 480 or,
 every other one, 480 x 640, so that both sides have equal pixels to scale down; and some as JPEG
-files of 12 megapixels made of them, which are shrunk while they are decoded. `naic caption` runs the
-page's own graph on the same files. Seconds are those of whatever machine it is, with one thread
+files of 12 megapixels made of them, which are shrunk while they are decoded. `naic caption` runs
+the page's own graph on the same files. Seconds are those of whatever machine it is, with one thread
 in the browser.
 """
 
