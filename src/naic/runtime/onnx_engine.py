@@ -160,8 +160,6 @@ def _session(path: Path, graph: bytes, device: torch.device, threads: int) -> An
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     options.log_severity_level = ERRORS_ONLY
-    # Weights that alone have 8 bits (`runtime/weights8.py`): products are float32, as in a browser.
-    options.add_session_config_entry("session.qdq_matmulnbits_accuracy_level", "1")
     try:
         return onnxruntime.InferenceSession(graph, options, providers=providers)
     except Exception as error:  # as in `_run`

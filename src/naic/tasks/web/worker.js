@@ -5,8 +5,6 @@ import { averaged, reduction, squared } from "./resize.js";
 
 const MOST_PIXELS = 2 ** 27; // as naic opens: 512 MB decoded
 const MOST_THREADS = 4; // more gain little
-// Products of weights that have 8 bits are computed in float32, as everywhere.
-const EXACTLY = { extra: { session: { qdq_matmulnbits_accuracy_level: "1" } } };
 const JPEG = [0xff, 0xd8, 0xff];
 const here = (name) => new URL(name, import.meta.url).href;
 
@@ -35,7 +33,7 @@ async function start() {
   runtime.env.wasm.wasmPaths = { wasm: here(facts.runtime.files[1]) };
   const cores = Math.min(navigator.hardwareConcurrency ?? 1, MOST_THREADS);
   runtime.env.wasm.numThreads = self.crossOriginIsolated ? cores : 1;
-  const session = await runtime.InferenceSession.create(await graphOf(facts), EXACTLY);
+  const session = await runtime.InferenceSession.create(await graphOf(facts));
   return { facts, runtime, session };
 }
 
