@@ -143,16 +143,6 @@ def _processor() -> Finding:
     return Finding("processor", "works", what)
 
 
-def usable_cores() -> int:
-    """The cores that this process gets: a container may have fewer than its machine."""
-    cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
-    try:
-        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()
-        return min(cores, max(1, round(int(quota) / int(period))))
-    except (OSError, ValueError):  # no such limit, or no Linux
-        return cores
-
-
 def _memory() -> Finding:
     free = free_memory()
     what = f"{free / 2**30:.1f} GiB free"
