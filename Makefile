@@ -57,8 +57,6 @@ wheel: $(READY)  ## build the wheel and use it in an empty environment
 	$(BIN)/python -m build --wheel --outdir dist .
 	$(PYTHON) -m venv build/empty
 	build/empty/bin/python -m pip --disable-pip-version-check install --quiet \
-		-c $(CONSTRAINTS) $(TORCH_INDEX:%=--extra-index-url %) torch==2.13.0
-	build/empty/bin/python -m pip --disable-pip-version-check install --quiet \
 		-c $(CONSTRAINTS) dist/*.whl
 	cd build && empty/bin/python ../tests/wheel_check.py
 

@@ -22,7 +22,7 @@ import tyro
 from tyro.conf import Positional, arg
 
 from naic import __version__
-from naic.models.folder import CARD
+from naic.files import CARD
 from naic.runtime.captioner import Captioner
 
 ROOT = Path(__file__).parents[1]

@@ -8,7 +8,8 @@ import importlib.util
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from naic.errors import ConfigError
 
@@ -21,7 +22,8 @@ _DRIVER = ("/dev/nvidiactl", "/proc/driver/nvidia/version", "/dev/dxg")
 _SIBLINGS = "/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list"
 
 
-class Place(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Place:
     """A device by its name, where torch is not needed to compute on it.
 
     Attributes:
@@ -41,7 +43,7 @@ CPU = Place("cpu")
 
 def has_torch() -> bool:
     """Whether torch is installed, without importing it."""
-    return "torch" in sys.modules or importlib.util.find_spec("torch") is not None
+    return importlib.util.find_spec("torch") is not None
 
 
 def may_have_gpu() -> bool:
@@ -90,13 +92,13 @@ def keep_freed_memory() -> None:
         return
 
 
-def device_name(device: "torch.device") -> str:
+def device_name(device: "torch.device | Place") -> str:
     """The card's name, or "cpu"."""
     if device.type != "cuda":
         return device.type
     import torch
 
-    return torch.cuda.get_device_name(device)
+    return torch.cuda.get_device_name(str(device))
 
 
 def threads() -> int:

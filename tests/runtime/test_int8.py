@@ -12,8 +12,10 @@ from torch import Tensor, nn
 from torch.testing import assert_close
 
 from naic.backbones.vit import VITS, VisionTransformer, VitBlock
+from naic.device import CPU
 from naic.runtime.captioner import Captioner
 from naic.runtime.export import export_graph
+from naic.runtime.graphs import exported
 from naic.runtime.int8 import LOWEST, EvenTokens, even_out
 from naic.runtime.load import load_whole
 from naic.runtime.onnx_engine import OnnxEngine
@@ -21,7 +23,6 @@ from tests.backbones.test_vit import TINY, network, noise
 from tests.runtime.small import make_model
 
 PAIR = "clip-vit-b16+dinov2-vits14"
-CPU = torch.device("cpu")
 PIXELS = 256  # as usual: the second network shrinks them by a matrix
 
 
@@ -57,27 +58,28 @@ def test_every_product_of_the_blocks_is_by_8_bits(home: Path) -> None:
 
 def test_the_graphs_say_nearly_the_same(home: Path) -> None:
     pixels = noise(3, PIXELS, PIXELS, 3)
-    exact, rounded = (OnnxEngine(home / f"{p}.onnx", CPU)(pixels) for p in ("float32", "int8"))
+    exact, rounded = (
+        OnnxEngine(exported(home / f"{p}.onnx"), CPU)(pixels) for p in ("float32", "int8")
+    )
     difference = np.abs(exact.log_probs[..., 0] - rounded.log_probs[..., 0]).max()
     assert 0 < difference < 0.2
     captions = Captioner(home / "int8.onnx", device="cpu")(list(pixels.numpy()))
     assert len(captions) == 3
 
 
-def test_cores_with_an_image_each_say_what_they_say_together(home: Path) -> None:
+def test_cores_with_an_image_each_say_what_they_say_together(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pixels = noise(5, PIXELS, PIXELS, 3)
-    before = OnnxEngine(home / "int8.onnx", CPU)  # one thread, as all tests here
+    before = OnnxEngine(exported(home / "int8.onnx"), CPU)  # one thread, as all tests here
     expected = before(pixels)
-    torch.set_num_threads(2)
-    try:
-        for engine in (before, OnnxEngine(home / "int8.onnx", CPU)):
-            found = engine(pixels)
-            assert np.array_equal(found.words, expected.words)
-            assert np.array_equal(found.log_probs, expected.log_probs)
-            one = engine(pixels[:1])  # both cores at one image
-            assert np.array_equal(one.words[0], expected.words[0])
-    finally:
-        torch.set_num_threads(1)
+    monkeypatch.setenv("OMP_NUM_THREADS", "2")
+    for engine in (before, OnnxEngine(exported(home / "int8.onnx"), CPU)):
+        found = engine(pixels)
+        assert np.array_equal(found.words, expected.words)
+        assert np.array_equal(found.log_probs, expected.log_probs)
+        one = engine(pixels[:1])  # both cores at one image
+        assert np.array_equal(one.words[0], expected.words[0])
 
 
 def rounded(x: Tensor) -> Tensor:

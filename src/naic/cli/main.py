@@ -39,6 +39,9 @@ GOES_ON = {
     "train": " Add --resume auto to go on.",
 }
 
+# Packages that captions need none of.
+OF_EXTRAS = ("torch", "accelerate", "numba")
+
 FAILED, BAD_USAGE, SOME_SKIPPED, INTERRUPTED = 1, 2, 3, 130
 STDERR = 2  # the last of the numbers that belong to standard streams
 
@@ -116,6 +119,12 @@ def _run(verb: str, arguments: list[str]) -> int:
             raise
         print(f"naic {verb}: {error}", file=sys.stderr)
         return BAD_USAGE if isinstance(error, ConfigError) else FAILED
+    except ModuleNotFoundError as error:
+        if error.name not in OF_EXTRAS or os.environ.get("NAIC_DEBUG"):
+            raise
+        hint = "It comes with the extra for this: pip install 'naic[train]'"
+        print(f"naic {verb}: {error.name} is not installed. {hint}", file=sys.stderr)
+        return FAILED
     except KeyboardInterrupt:
         print(f"\nnaic {verb}: stopped.{GOES_ON.get(verb, '')}", file=sys.stderr)
         return INTERRUPTED

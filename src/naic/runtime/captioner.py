@@ -1,5 +1,6 @@
 """A trained model put to use: images in, captions out, each word with how sure the model is."""
 
+import sys
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -7,15 +8,14 @@ from pathlib import Path
 from typing import Literal, overload
 
 import numpy as np
-import torch
-from torch import Tensor
+import numpy.typing as npt
 
 from naic.data.decoding import decode_batches
 from naic.decode.decoding import READABLE, Decoding
 from naic.errors import CheckpointError, ConfigError, ImageError
+from naic.files import WEIGHTS
 from naic.images.sources import ImageLike, ImageSource, any_source, is_one
-from naic.models.folder import WEIGHTS
-from naic.runtime.load import make_ready
+from naic.runtime.ready import make_ready
 from naic.runtime.rescore import Rescoring, as_said
 from naic.runtime.sentences import (
     Alternative,
@@ -88,11 +88,7 @@ class Captioner:
         where = shipped_model() if model is None else model
         if rescore is not None and not isinstance(rescore, Rescoring):
             rescore = Rescoring(rescore)
-        try:
-            ready = make_ready(where, device, runtime, precision, rescore)
-        except torch.OutOfMemoryError as error:
-            why = f"its memory has no room for {where}"
-            raise ConfigError("--device", why, f"Free some of it, or use {_ON_CPU}.") from error
+        ready = make_ready(where, device, runtime, precision, rescore)
         self.engine = ready.engine
         self.vocabulary = ready.vocabulary
         self._where = ready.where
@@ -223,7 +219,7 @@ class Captioner:
             ):
                 outcomes: dict[int, Caption | ImageError] = dict(seen.errors)
                 if seen.positions:
-                    captions = self._say(torch.from_numpy(seen.pixels), decoding)
+                    captions = self._say(seen.pixels, decoding)
                     outcomes.update(zip(seen.positions, captions, strict=True))
                 for position in sorted(outcomes):
                     yield outcomes[position]
@@ -233,7 +229,7 @@ class Captioner:
             why = f"{batch} images at once do not fit the memory of {device}"
             raise ConfigError("--batch", why, _TOO_MANY) from error
 
-    def _say(self, pixels: Tensor, decoding: Decoding) -> Sequence[Caption]:
+    def _say(self, pixels: npt.NDArray[np.uint8], decoding: Decoding) -> Sequence[Caption]:
         """Captions for uint8 pixels (B, P, P, 3)."""
         with self._turn:
             said = self.engine(pixels)
@@ -261,9 +257,12 @@ class Captioner:
 
 def _out_of_memory(error: BaseException | None) -> bool:
     """Whether the GPU was too small: then recording a graph ends in another error about that."""
-    while error is not None and not isinstance(error, torch.OutOfMemoryError):
+    torch = sys.modules.get("torch")
+    while error is not None and torch is not None:
+        if isinstance(error, torch.OutOfMemoryError):
+            return True
         error = error.__cause__ or error.__context__
-    return error is not None
+    return False
 
 
 def _as_several(images: ImageLike | Iterable[ImageLike]) -> Iterable[ImageLike]:

@@ -4,6 +4,7 @@ The graph carries its vocabulary and the size of its images, so that the one fil
 """
 
 import copy
+import hashlib
 import io
 import json
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -15,10 +16,12 @@ from torch import Tensor, nn
 
 from naic import __version__
 from naic.errors import ConfigError, MissingExtraError
+from naic.runtime.bones import take_apart
 from naic.runtime.engines import Whole
 from naic.runtime.int8 import even_out, quantised, quiet
 from naic.runtime.load import LoadedWhole
 from naic.runtime.onnx_engine import FORMAT, VERSION
+from naic.runtime.skeleton import Skeleton, graph_names, write_skeleton
 
 if TYPE_CHECKING:
     import onnx
@@ -83,14 +86,62 @@ def export_graph(what: str, loaded: LoadedWhole, precision: str) -> Exported:
         ConfigError: the model is of a kind that is no graph.
         MissingExtraError: the packages are not installed.
     """
+    traced, words, pairs, _ = _graph(what, loaded, precision)
+    facts = _facts(loaded, precision) | {"vocabulary": json.dumps(loaded.vocabulary.words)}
+    import_onnx().helper.set_model_props(traced, facts)
+    agents, top = words.shape[1:]
+    return Exported(traced.SerializeToString(), agents, top, pairs)
+
+
+def export_beside(what: str, loaded: LoadedWhole, precision: str, digest: str) -> dict[str, bytes]:
+    """The files of a graph that takes its weights out of the model's own: see `skeleton.py`.
+
+    Args:
+        what: as in `export_graph`.
+        loaded: as there; with its backbone inside.
+        precision: as there.
+        digest: SHA-256 of its model.safetensors.
+    """
+    if loaded.whole.backbone is not None:
+        why = "its backbone is elsewhere, and a graph beside its weights finds none there"
+        raise ConfigError(what, why, "Put the backbone into it: see naic pack.")
+    traced, _, _, factors = _graph(what, loaded, precision)
+    weights = {name: t.numpy() for name, t in loaded.whole.model.state_dict().items()}
+    traced, parts = take_apart(traced, weights, factors)
+    import_onnx().helper.set_model_props(traced, _facts(loaded, precision))
+    graph = traced.SerializeToString()
+    skeleton = Skeleton(precision, digest, hashlib.sha256(graph).hexdigest(), parts)
+    return dict(zip(graph_names(precision), (graph, write_skeleton(skeleton)), strict=True))
+
+
+def _facts(loaded: LoadedWhole, precision: str) -> dict[str, str]:
+    """What a graph tells of itself; the one of its format is how it is known."""
+    return {
+        FORMAT: VERSION,
+        "version": __version__,
+        "precision": precision,
+        "pixels": str(loaded.pixels),
+    }
+
+
+class _Traced(NamedTuple):
+    """A graph, the words (B, N, K) that it said, whether it has pairs, and `bones`' factors."""
+
+    graph: "onnx.ModelProto"
+    words: npt.NDArray[np.int64]
+    pairs: bool
+    factors: dict[str, npt.NDArray[np.float32]]
+
+
+def _graph(what: str, loaded: LoadedWhole, precision: str) -> _Traced:
+    """The graph of a model, checked against PyTorch."""
     check_exportable(what, loaded)
-    onnx = import_onnx()
+    import_onnx()
     shape, noise = (MADE_UP, loaded.pixels, loaded.pixels, 3), torch.Generator().manual_seed(0)
     images = torch.randint(0, 256, shape, dtype=torch.uint8, generator=noise)
     whole = copy.deepcopy(loaded.whole)
     whole.settle(images)  # as every engine does: what depends on no image is a constant
-    if precision == "int8":
-        even_out(whole)
+    factors = even_out(whole.model) if precision == "int8" else {}
     module = _WithProbabilities(whole).eval()  # all of it: the exporter puts back the mode it finds
     with torch.inference_mode():
         outputs = list(OUTPUTS[: len(module(images[:1]))])
@@ -98,17 +149,9 @@ def export_graph(what: str, loaded: LoadedWhole, precision: str) -> Exported:
     words = _check_same(what, traced, module, images)
     if precision == "int8":
         traced = quantised(traced)
-    facts = {
-        FORMAT: VERSION,
-        "version": __version__,
-        "precision": precision,
-        "pixels": str(loaded.pixels),
-        "vocabulary": json.dumps(loaded.vocabulary.words),
-    }
     traced.producer_name, traced.producer_version = "naic", __version__
-    onnx.helper.set_model_props(traced, facts)
-    agents, top = words.shape[1:]
-    return Exported(traced.SerializeToString(), agents, top, len(outputs) == len(OUTPUTS))
+    pairs = len(outputs) == len(OUTPUTS)
+    return _Traced(traced, words, pairs, {n: f.numpy() for n, f in factors.items()})
 
 
 def import_onnx() -> Any:  # noqa: ANN401 - a module of an extra

@@ -33,19 +33,24 @@ PATCH = (
 
 
 @torch.no_grad()
-def even_out(module: nn.Module) -> None:
+def even_out(module: nn.Module) -> dict[str, Tensor]:
     """Make all vision transformers inside a module fit for products by 8 bits; in place.
 
     They see what they saw before.
+
+    Returns:
+        By the names of weights, what their inputs (I,) were multiplied by.
     """
-    for block in module.modules():
+    factors = {}
+    for name, block in module.named_modules():
         if isinstance(block, VitBlock) and isinstance(block.fall, nn.Linear):
-            _even_channels(block.norm1, block.qkv)
-            _even_channels(block.norm2, block.rise)
+            factors[f"{name}.qkv.weight"] = _even_channels(block.norm1, block.qkv)
+            factors[f"{name}.rise.weight"] = _even_channels(block.norm2, block.rise)
             block.fall = EvenTokens(block.fall)  # type: ignore[assignment]
+    return factors
 
 
-def _even_channels(norm: nn.LayerNorm, layer: nn.Linear) -> None:
+def _even_channels(norm: nn.LayerNorm, layer: nn.Linear) -> Tensor:
     """Large channels become smaller and their weights larger, by what the norm tells of them."""
     inputs = norm.bias.abs() + SPREADS * norm.weight.abs()  # (D,) how large each may well be
     weights = layer.weight.abs().amax(0)  # (D,)
@@ -54,6 +59,7 @@ def _even_channels(norm: nn.LayerNorm, layer: nn.Linear) -> None:
     norm.weight.data = norm.weight / factor
     norm.bias.data = norm.bias / factor
     layer.weight.data = layer.weight * factor
+    return factor
 
 
 class EvenTokens(nn.Module):

@@ -17,21 +17,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from naic import __version__
+from naic import __version__, device
 from naic.errors import NaicError
 from naic.files import cache_folder
 
 State = Literal["works", "missing", "attention", "problem"]
 # What an extra is for; what it is made of, the package's own metadata says.
 EXTRAS = {
-    "train": "naic train, distil, reproduce and finetune",
+    "train": "captions on a GPU, and naic prepare, train, distil, finetune, reproduce, pack",
     "metrics": "METEOR and, with Java, SPICE in naic evaluate",
-    "onnx": "naic export, and captions by ONNX Runtime",
+    "onnx": "naic export",
     "timm": "any timm model as the backbone of naic prepare",
 }
 OLDEST, TOO_NEW = (3, 11), (3, 13)
 LITTLE_MEMORY = 1 << 30  # the model takes half of it, and a batch of images the rest
 CAPTIONING = "captioning"
+NO_CARD = "no NVIDIA card: captions are made on the processor"
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,9 +128,7 @@ def requirements(extra: str) -> list[str]:
 
 
 def _processor() -> Finding:
-    import torch
-
-    cores, threads = usable_cores(), torch.get_num_threads()
+    cores, threads = device.usable_cores(), device.threads()
     asked = os.environ.get("OMP_NUM_THREADS")
     what = f"{cores} cores to use of {os.cpu_count()}, {threads} threads"
     what += f", OMP_NUM_THREADS={asked}" if asked else ""
@@ -170,6 +169,12 @@ def free_memory() -> int:
 
 
 def _graphics() -> Finding:
+    card = shutil.which("nvidia-smi")
+    if not device.has_torch():
+        if card is None:
+            return Finding("graphics", "missing", NO_CARD)
+        what = "there is an NVIDIA card, and PyTorch, which would use it, is not installed"
+        return Finding("graphics", "attention", what, "Run: pip install 'naic[train]'")
     import torch
 
     if torch.cuda.is_available():
@@ -178,11 +183,11 @@ def _graphics() -> Finding:
             for i in range(torch.cuda.device_count())
         ]
         return Finding("graphics", "works", ", ".join(cards))
-    if shutil.which("nvidia-smi"):
+    if card:
         what = f"there is an NVIDIA card, and torch {torch.__version__} cannot use it"
         todo = "Install PyTorch with CUDA (docs/install.md says how), or update the driver."
         return Finding("graphics", "attention", what, todo)
-    return Finding("graphics", "missing", "no NVIDIA card: captions are made on the processor")
+    return Finding("graphics", "missing", NO_CARD)
 
 
 def _java() -> Finding:

@@ -44,8 +44,8 @@ def export_model(options: ExportOptions) -> ExportReport:
         CheckpointError: the model cannot be used.
         MissingExtraError: the packages of `naic[onnx]` are not installed.
     """
-    from naic.files import whole_folder
-    from naic.models.folder import CARD, VOCABULARY, write_synced
+    from naic.files import CARD, VOCABULARY, whole_folder
+    from naic.models.folder import write_synced
     from naic.runtime.captioner import shipped_model
     from naic.runtime.export import check_exportable, export_graph, import_onnx
     from naic.runtime.load import load_whole
