@@ -7,8 +7,8 @@ import ctypes
 import importlib.util
 import os
 import sys
-from pathlib import Path
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from naic.errors import ConfigError
