@@ -27,6 +27,7 @@ EXTRAS = {
     "train": "naic train, distil, reproduce and finetune",
     "metrics": "METEOR and, with Java, SPICE in naic evaluate",
     "onnx": "naic export, and captions by ONNX Runtime",
+    "watch": "naic watch that hears of new photos at once",
     "timm": "any timm model as the backbone of naic prepare",
 }
 OLDEST, TOO_NEW = (3, 11), (3, 13)
