@@ -48,8 +48,18 @@ def test_photos_that_are_gone_are_forgotten(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "broken",
-    [b"", b"\n", b"{", b'["a.jpg", 1, 2', b"[]", b"3", b'["a.jpg", 1]', b"\xff\xfe"]
-    + [b"[1, 2, 3, 4]", b'["a.jpg", "1", 2, 3]'],
+    [
+        b"",
+        b"\n",
+        b"{",
+        b'["a.jpg", 1, 2',
+        b"[]",
+        b"3",
+        b'["a.jpg", 1]',
+        b"\xff\xfe",
+        b"[1, 2, 3, 4]",
+        b'["a.jpg", "1", 2, 3]',
+    ],
 )
 def test_lines_that_are_none_are_left_out(tmp_path: Path, broken: bytes) -> None:
     good = json.dumps(["b.jpg", *SEEN]).encode()

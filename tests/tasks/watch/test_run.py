@@ -1,9 +1,13 @@
 import errno
 import os
 import shutil
+from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from naic import files
 from naic.errors import CheckpointError, ConfigError, Problem, StoreError, WriteError
@@ -14,7 +18,7 @@ from naic.tasks.watch import run as module
 from naic.tasks.watch.arrivals import Arrivals
 from naic.tasks.watch.record import NAME, hold
 from tests.tasks.caption.small import says
-from tests.tasks.watch.small import JPEG, PNG, Night, Opening, drop, nothing, run, texts
+from tests.tasks.watch.small import JPEG, PNG, Night, Opening, Step, drop, nothing, run, texts
 
 CUT = "the JPEG file is cut short"
 
@@ -128,7 +132,7 @@ def test_texts_in_another_folder(home: Path) -> None:
 def test_a_photo_that_is_gone_before_it_is_looked_at_is_no_news(home: Path) -> None:
     drop("in/a.jpg")()
     drop("in/b.jpg")()
-    fake = Opening(lambda path: path.endswith("a.jpg") and Path(path).unlink())
+    fake = Opening(lambda path: Path(path).unlink() if path.endswith("a.jpg") else None)
     heard = run("in", nothing, nothing, fake=fake)
     assert heard.problems == []
     assert texts("in") == {"b.txt"}
@@ -228,7 +232,7 @@ def test_without_events_a_look_now_and_then_finds_what_came(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each sleep is a minute at most, and ends early for a photo that is soon whole."""
-    monkeypatch.setattr(module, "_wakes", lambda *_: module.nullcontext())
+    monkeypatch.setattr(module, "_wakes", lambda *_: nullcontext())
     night = Night()
     heard = run("in", drop("in/a.jpg"), nothing, nothing, nothing, night=night, poll=None)
     assert len(heard.lines) == 1
@@ -388,9 +392,9 @@ def test_what_cannot_be_is_refused(home: Path) -> None:
         ("in", {"batch": 0}, "0 is below 1"),
         ("in", {"rescore_choices": 5}, "none is named"),
     ]
-    for folder, settings, why in cases:
+    for folder, wrong, why in cases:
         with pytest.raises(ConfigError, match=why):
-            run(folder, **settings)  # type: ignore[arg-type]
+            run(folder, **wrong)  # type: ignore[arg-type]
     assert texts("in") == set()
 
 
@@ -424,3 +428,48 @@ def test_odd_names(home: Path) -> None:
     with hold(Path("in"), heard.problems.append) as record:
         assert not record.empty
     assert len(texts("in")) == 2
+
+
+PARTS = (b"", JPEG[:300], JPEG[:-40], JPEG)
+HAPPENINGS = st.one_of(
+    st.tuples(st.sampled_from("abc"), st.sampled_from(PARTS)),
+    st.tuples(st.sampled_from("abc"), st.just("gone")),
+    st.tuples(st.sampled_from("abc"), st.just("moved")),
+    st.just("restart"),
+)
+
+
+@settings(max_examples=25)
+@given(story=st.lists(HAPPENINGS, max_size=12))
+def test_whatever_happens_all_photos_that_are_whole_get_their_text(
+    story: list[tuple[str, str | bytes] | str], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folder = tmp_path_factory.mktemp("in")
+    watches: list[list[Step]] = [[]]
+
+    def happen(name: str, what: str | bytes) -> None:
+        path = folder / f"{name}.jpg"
+        if isinstance(what, bytes):
+            path.write_bytes(what)
+        elif path.exists():
+            path.unlink() if what == "gone" else path.replace(folder / "sub" / path.name)
+
+    (folder / "sub").mkdir()
+    for event in story:
+        if isinstance(event, str):
+            watches.append([])
+        else:
+            watches[-1].append(partial(happen, *event))
+    for steps in watches:
+        run(folder, *steps, poll=1.0, settle=1.5)
+    told = run(folder, *[nothing] * 4).problems
+    photos = list(folder.rglob("*.jpg"))
+    whole = {str(path.relative_to(folder).with_suffix(".txt")) for path in photos if is_whole(path)}
+    assert whole <= texts(folder)
+    torn = {str(path) for path in photos if not is_whole(path)}
+    assert {problem.where for problem in told} <= torn
+    assert run(folder, *[nothing] * 4).problems == []
+
+
+def is_whole(path: Path) -> bool:
+    return path.read_bytes() == JPEG

@@ -89,7 +89,8 @@ def events(folder: Path, ring: Callable[[], None], *, recursive: bool) -> Iterat
 
     observer = Observer()
     try:
-        observer.schedule(Handler(), str(folder), recursive=recursive)
+        # A link to a folder sends no events of what is in the folder.
+        observer.schedule(Handler(), os.path.realpath(folder), recursive=recursive)
         observer.start()
     except OSError as error:  # too many watches for the system, or none at all
         why = f"its events cannot be had ({error.strerror or error})"
