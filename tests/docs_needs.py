@@ -237,6 +237,15 @@ def finetune(words: list[str], options: Any) -> list[str]:
     return dry(words)
 
 
+def watch(words: list[str], options: Any) -> list[str]:
+    """Looked at once: who waits for more would wait for ever."""
+    seeing(Path("shipped"))
+    photo(options.folder / "photo.jpg")
+    if "--poll" in words:
+        words = words[: words.index("--poll")]
+    return [*words, "--settle", "0", *["--once"] * (not options.once)]
+
+
 def as_it_is(words: list[str], options: Any) -> list[str]:
     seeing(Path("shipped"))
     return words
@@ -248,6 +257,7 @@ def scenes(words: list[str], options: Any) -> list[str]:
 
 NEEDS: dict[str, Need] = {
     "caption": caption,
+    "watch": watch,
     "prepare": prepare,
     "show": show,
     "train": train,

@@ -29,7 +29,7 @@ _SKIPPED = "not opened, in favour of an image of the same name in a format that 
 def run(arguments: Sequence[str]) -> int:
     """Parse, caption, report."""
     options = parse(CaptionOptions, "caption", HELP, arguments)
-    printed = _printer(sys.stdout)  # before a bar begins: it would catch what is printed
+    printed = printer(sys.stdout)  # before a bar begins: it would catch what is printed
     try:
         callbacks = Callbacks(progress=_progress(options), problem=_tell)
         done = caption(options, printed, callbacks, listed=_standard_input)
@@ -44,7 +44,7 @@ def run(arguments: Sequence[str]) -> int:
     return SOME_SKIPPED if done.bad else 0
 
 
-def _printer(out: TextIO) -> Callable[[str], None]:
+def printer(out: TextIO) -> Callable[[str], None]:
     """What prints a piece at once: there may be thousands to come."""
     if isinstance(out, io.TextIOWrapper):
         out.reconfigure(errors="backslashreplace")  # a name that the terminal has no letters for

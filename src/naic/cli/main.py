@@ -15,6 +15,7 @@ T = TypeVar("T")
 # verb -> (module with a function `run(arguments) -> exit code`, what it does)
 VERBS = {
     "caption": ("naic.cli.caption", "say what is in images"),
+    "watch": ("naic.cli.watch", "caption photos as they arrive in a folder"),
     "prepare": ("naic.cli.prepare", "turn a dataset or a folder of images into features"),
     "show": ("naic.cli.show", "say what is in a feature store"),
     "train": ("naic.cli.train", "train a captioner on a feature store"),
@@ -32,6 +33,7 @@ VERBS = {
 
 # What to tell someone who stopped a verb that can go on.
 GOES_ON = {
+    "watch": " The same command goes on.",
     "prepare": " The same command goes on.",
     "distil": " The same command goes on.",
     "reproduce": " The same command goes on.",

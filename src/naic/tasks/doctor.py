@@ -27,6 +27,7 @@ EXTRAS = {
     "train": "captions on a GPU, and naic prepare, train, distil, finetune, reproduce, pack",
     "metrics": "METEOR and, with Java, SPICE in naic evaluate",
     "onnx": "naic export",
+    "watch": "naic watch that hears of new photos at once",
     "timm": "any timm model as the backbone of naic prepare",
 }
 OLDEST, TOO_NEW = (3, 11), (3, 13)

@@ -29,7 +29,7 @@ _SUFFIXES: dict[str, tuple[Format, ...]] = {
 _OTHER_NAME = "Leave --format away, or name another file."
 
 
-def _word(option: str) -> PrimitiveConstructorSpec[Path]:
+def path_word(option: str) -> PrimitiveConstructorSpec[Path]:
     """How a path is read from the command line: an empty word is refused.
 
     It is what a shell makes of "$UNSET", and as a Path it would be the current folder.
@@ -55,10 +55,10 @@ def _choices(kind: object) -> str:
     return f"{{{','.join(get_args(kind))}}}"
 
 
-_Image = Annotated[Path, _word("PATH")]
-_Model = Annotated[Path, _word("--model")]
-_Teacher = Annotated[Path, _word("--rescore")]
-_Out = Annotated[Path, _word("--out")]
+_Image = Annotated[Path, path_word("PATH")]
+_Model = Annotated[Path, path_word("--model")]
+_Teacher = Annotated[Path, path_word("--rescore")]
+_Out = Annotated[Path, path_word("--out")]
 
 
 @dataclass(frozen=True, slots=True)

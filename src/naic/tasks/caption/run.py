@@ -81,7 +81,7 @@ def caption(
         check_folder(options.out) if options.kind == "txt" else check_file(options.out, images)
     with callbacks.progress("captions") as update:
         done = Captioned(skipped=skipped)
-        run = _CaptionRun(options, callbacks, update, load or _captioner, done)
+        run = _CaptionRun(options, callbacks, update, load or load_captioner, done)
         for problem in problems:
             run.tell(problem)
         if options.kind == "txt":
@@ -93,7 +93,24 @@ def caption(
     return done
 
 
-def _captioner(options: CaptionOptions) -> Speaker:
+def caption_beside(
+    options: CaptionOptions, images: Sequence[Found], callbacks: Callbacks, speaker: Speaker
+) -> Captioned:
+    """Caption images that were found, with a captioner that is there: for who has many turns.
+
+    Raises:
+        ConfigError: two of them would have one file.
+        StoreError: another run writes to their folder.
+        WriteError: the disk is full.
+    """
+    with callbacks.progress("captions") as update:
+        run = _CaptionRun(options, callbacks, update, lambda _: speaker, Captioned())
+        run.beside(images)
+        return run.done
+
+
+def load_captioner(options: CaptionOptions) -> Speaker:
+    """The captioner that the options name."""
     from naic.runtime.captioner import Captioner
 
     # As text: a name of the hub is no path.

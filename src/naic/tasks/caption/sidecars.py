@@ -43,10 +43,8 @@ def choose(
     Raises:
         ConfigError: two images would have one file, or an image would be written over.
     """
-    owners: dict[str, list[Found]] = {}
     places = Places()
-    for image in images:
-        owners.setdefault(_key(sidecar(image, out), places), []).append(image)
+    owners = by_sidecar(images, out, places)
     for image in images:
         if _key(image.path, places) in owners:
             why = "the text file of an image would be written over it"
@@ -58,6 +56,14 @@ def choose(
         return todo, problems, 0
     missing = [image for image in todo if not os.path.lexists(sidecar(image, out))]
     return missing, problems, len(todo) - len(missing)
+
+
+def by_sidecar(images: Iterable[Found], out: Path | None, places: Places) -> dict[str, list[Found]]:
+    """The images by the text file that each would have."""
+    owners: dict[str, list[Found]] = {}
+    for image in images:
+        owners.setdefault(_key(sidecar(image, out), places), []).append(image)
+    return owners
 
 
 def _key(path: str, places: Places) -> str:
