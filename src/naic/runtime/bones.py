@@ -37,6 +37,7 @@ def take_apart(
         weights: float32, of the model as its file has them.
         factors: by the names of weights, what their inputs were multiplied by.
     """
+    _shorten(graph.graph)
     large = {t.name: _array(t) for t in graph.graph.initializer if _size(t) >= LARGE}
     wanted = {_digest(array) for array in large.values()}
     known: dict[bytes, tuple[str, tuple[Step, ...], str]] = {}
@@ -64,6 +65,23 @@ def _shift(name: str, weights: Mapping[str, Array]) -> Array | None:
     # By torch, as in folding: sums in another order end in other bits.
     found: Array = (torch.from_numpy(bias) - torch.from_numpy(kernel).sum((1, 2, 3))).numpy()
     return found
+
+
+def _shorten(graph: "onnx.GraphProto") -> None:
+    """Numbers for names, which take more room than all else that stays: nobody reads them."""
+    kept = {value.name for value in (*graph.input, *graph.output)}
+    names: dict[str, str] = {}
+
+    def short(name: str) -> str:
+        return name if not name or name in kept else names.setdefault(name, f"{len(names):x}")
+
+    for node in graph.node:
+        node.name = node.doc_string = ""
+        node.input[:] = [short(name) for name in node.input]
+        node.output[:] = [short(name) for name in node.output]
+    for tensor in graph.initializer:
+        tensor.name = short(tensor.name)
+    del graph.value_info[:]
 
 
 def _forms(
