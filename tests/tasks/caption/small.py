@@ -5,8 +5,9 @@ from collections.abc import Iterable, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
+from naic.decode.wishes import Wishes
 from naic.errors import ImageError, Problem
 from naic.progress import Callbacks, Progress
 from naic.tasks.caption.options import CaptionOptions
@@ -48,14 +49,16 @@ class Fake:
     breaks_at: int | None = None
     seen: list[str] = field(default_factory=list)
     batches: list[int] = field(default_factory=list)
+    wishes: list[Wishes] = field(default_factory=list)
 
     def load(self, options: CaptionOptions) -> "Fake":
         return self
 
     def each(
-        self, images: Iterable[str], *, batch: int, alternatives: int, max_words: int | None
+        self, images: Iterable[str], *, batch: int, alternatives: int, **wishes: Unpack[Wishes]
     ) -> Iterator[Any]:
         self.batches.append(batch)
+        self.wishes.append(wishes)
         for number, path in enumerate(images):
             if number == self.breaks_at:
                 raise KeyboardInterrupt
@@ -63,7 +66,7 @@ class Fake:
             if "bad" in Path(path).name:
                 yield ImageError(path, "it is torn", "Mend it.")
             else:
-                yield says(path, alternatives, max_words)
+                yield says(path, alternatives, wishes.get("max_words"))
 
 
 @dataclass
