@@ -98,10 +98,11 @@ class Wording:
         if not self.decoding.neutral:
             return sentence
         total, before = 0.0, 0
+        own: Any  # of one of two shapes
         for id_, ids, own in zip((*sentence.words, PERIOD), words, log_probs, strict=False):
             if id_ not in ids:  # it ends before what is forbidden, without a period
                 break
-            values: Any = own if isinstance(own[0], float) else own[before]
+            values = own if isinstance(own[0], float) else own[before]
             before = ids.index(id_)
             like = [self._same(other) == self._same(id_) for other in ids]
             total += np.logaddexp.reduce([*itertools.compress(values, like)])

@@ -146,7 +146,7 @@ class _Named(NamedTuple):
     end: int
 
     @property
-    def count(self) -> int | None:
+    def number(self) -> int | None:
         """How many they are; None: it is not said."""
         if self.noun == _PAIRS[self.noun][0]:
             return 1
@@ -187,12 +187,11 @@ def _together(words: Sequence[str], place: int) -> Piece | None:
     if words[first.end] == "or":
         article = (first.article,) if first.article else ()
         return Piece((*article, *first.adjectives, first.noun), place, second.end)
-    several = (*first.adjectives, _PAIRS[first.noun][1])
-    said = ("the",) if first.article == "the" else ()
-    counts = first.count, second.count
-    if None not in counts and sum(counts) <= len(_NUMBERS):  # type: ignore[arg-type]
-        said += (_NUMBERS[sum(counts) - 1],)  # type: ignore[arg-type]
-    return Piece((*said, *several), place, second.end)
+    said = ["the"] if first.article == "the" else []
+    one, other = first.number, second.number
+    if one is not None and other is not None and one + other <= len(_NUMBERS):
+        said.append(_NUMBERS[one + other - 1])
+    return Piece((*said, *first.adjectives, _PAIRS[first.noun][1]), place, second.end)
 
 
 def _joined(pieces: Sequence[Piece], words: Sequence[str]) -> list[Piece]:
