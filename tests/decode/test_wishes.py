@@ -210,6 +210,7 @@ def test_words_are_wished_for_as_a_text_or_a_list() -> None:
         ({"forbid": "cat ."}, "'.' is no word"),
         ({"forbid": "cat dog", "prefer": "Dog"}, "'dog' cannot be forbidden and preferred"),
         ({"max_chars": 0}, "0 is below 1"),
+        ({"forbid": "cat their", "neutral": True}, "'their' is what neutral captions say instead"),
     ],
 )
 def test_what_cannot_be_wished_for_is_refused(wishes: Any, why: str) -> None:

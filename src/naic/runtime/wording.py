@@ -47,10 +47,18 @@ class Wording:
         As `Decoding.sentence` cuts it; before a forbidden word; and so that the text fits.
         """
         kept = self.decoding.sentence(ids[: self.heard(ids)], self.vocabulary)
-        most = self.decoding.max_chars
-        while most is not None and len(self.text(kept)) > most:
+        while not self._obeys(kept):
             kept = self.decoding.sentence(kept[:-1], self.vocabulary)
         return kept
+
+    def _obeys(self, kept: Sequence[int]) -> bool:
+        """Whether the text is short enough, and grammar brought back nothing that is forbidden."""
+        most, forbid = self.decoding.max_chars, self.decoding.forbid
+        if self.decoding.neutral and forbid:
+            words = {word for piece in self._pieces(kept) for word in piece.words}
+            if not words.isdisjoint(forbid):
+                return False
+        return most is None or len(self.text(kept)) <= most
 
     def text(self, kept: Sequence[int]) -> str:
         """What people read."""

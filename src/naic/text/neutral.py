@@ -65,6 +65,7 @@ _NOUNS = {
 } | DESCRIBING
 _PAIRS = {noun: pair for pair in PEOPLE for noun in pair}  # of a neutral noun its two forms
 TABLE = _NOUNS | PRONOUNS  # word by word
+SAID = frozenset((*_PAIRS, *PRONOUNS.values()))  # to forbid one of these leaves nobody to speak of
 
 
 class Piece(NamedTuple):

@@ -82,6 +82,7 @@ def test_what_cannot_be_is_refused_before_the_model_is_loaded(home: Path) -> Non
         (("p",), {"forbid": "hot-dog, dog's"}, "\"dog's\" is 2 words, dog and 's"),
         (("p",), {"prefer": "!"}, "'!' is no word"),
         (("p",), {"prefer": "dog", "forbid": "cat Dog"}, "dog cannot be forbidden and preferred"),
+        (("p",), {"neutral": True, "forbid": "cat, Person"}, "person is what --neutral says"),
         (("p",), {"prefer": "dog", "rescore": NO_MODEL}, "with --rescore the teacher chooses"),
         (("p",), {"null": True}, "it is about a list on standard input, and none is read"),
         (("p",), {"existing": "skip"}, "it is about files, and the captions are printed"),

@@ -10,6 +10,7 @@ from tyro.constructors import PrimitiveConstructorSpec
 
 from naic.errors import ConfigError
 from naic.files import printable
+from naic.text.neutral import SAID
 from naic.text.tokeniser import single_words
 
 if TYPE_CHECKING:  # numpy, too, is not needed to read a command line
@@ -204,6 +205,9 @@ class CaptionOptions:
         if both := [word for word in preferred if word in forbidden]:
             why = f"{', '.join(both)} cannot be forbidden and preferred"
             raise ConfigError("--prefer", why, "Leave one of the two out.")
+        if self.neutral and (said := [word for word in forbidden if word in SAID]):
+            why = f"{', '.join(said)} is what --neutral says instead of other words"
+            raise ConfigError("--forbid", why, "Leave one of the two out.")
         if preferred and self.rescore is not None:
             why = "with --rescore the teacher chooses, and has no word to prefer"
             raise ConfigError("--prefer", why, "Use one of the two; --forbid goes with both.")
