@@ -19,9 +19,10 @@ from naic.tasks.caption.run import Captioned, caption
 HELP = """Say what is in images, with the model inside naic or one of your own.
 
 Captions come in the order of the names given, folders sorted. An image that cannot be opened is
-named on standard error, and the others are captioned. A run with --out or --format txt that was cut
+named on standard error, and the others are captioned; so is one whose caption --min-confidence
+leaves out. A run with --out or --format txt that was cut
 off goes on when the same command is given again. Exit code 3 means: done, but some images could
-not be used; 1: none could."""
+not be used; 1: none could. A caption that is left out changes no exit code."""
 OPTIONS = CaptionOptions  # what the verb takes: shell completion finds it here
 _SKIPPED = "not opened, in favour of an image of the same name in a format that naic can open"
 
@@ -36,7 +37,7 @@ def run(arguments: Sequence[str]) -> int:
     except KeyboardInterrupt:
         print(f"\nnaic caption: stopped.{_goes_on(options)}", file=sys.stderr)
         return INTERRUPTED
-    if not done.captions and not done.kept:
+    if not done.captions and not done.kept and not done.unsure:
         return FAILED
     if not options.prints:
         with contextlib.suppress(BrokenPipeError):  # the files are made, whoever hears of it
@@ -95,5 +96,6 @@ def _summary(done: Captioned, options: CaptionOptions) -> str:
     kept = f"; {done.kept:,} were there already" if done.kept else ""
     skipped = f"; {done.skipped:,} {_SKIPPED}" if done.skipped else ""
     new = " new" if done.kept else ""
+    unsure = f"; {done.unsure:,} left out, below --min-confidence" if done.unsure else ""
     bad = f"; {done.bad:,} could not be used" if done.bad else ""
-    return f"captions: {done.captions:,}{new} {where}{resumed}{kept}{skipped}{bad}"
+    return f"captions: {done.captions:,}{new} {where}{resumed}{kept}{skipped}{unsure}{bad}"

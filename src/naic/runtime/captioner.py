@@ -3,15 +3,15 @@
 import sys
 import threading
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
-from typing import Literal, overload
+from typing import Literal, Unpack, overload
 
 import numpy as np
 import numpy.typing as npt
 
 from naic.data.decoding import decode_batches
-from naic.decode.decoding import READABLE, Decoding
+from naic.decode.decoding import Decoding
+from naic.decode.wishes import Wishes, as_decoding
 from naic.errors import CheckpointError, ConfigError, ImageError
 from naic.files import WEIGHTS
 from naic.images.sources import ImageLike, ImageSource, any_source, is_one
@@ -26,7 +26,7 @@ from naic.runtime.sentences import (
     write,
 )
 
-__all__ = ["Alternative", "Caption", "Captioner", "Rescoring", "Word", "shipped_model"]
+__all__ = ["Alternative", "Caption", "Captioner", "Rescoring", "Wishes", "Word", "shipped_model"]
 
 SHIPPED = Path(__file__).parent.parent / "shipped"
 BATCH = 16  # images at once: more are no faster on a CPU
@@ -99,7 +99,7 @@ class Captioner:
     # A text is one image, though to a type checker it is as good as a list of texts.
     @overload
     def __call__(  # type: ignore[overload-overlap]
-        self, images: ImageLike, *, details: Literal[False] = False, max_words: int | None = None
+        self, images: ImageLike, *, details: Literal[False] = False, **wishes: Unpack[Wishes]
     ) -> str: ...
     @overload
     def __call__(  # type: ignore[overload-overlap]
@@ -108,7 +108,7 @@ class Captioner:
         *,
         details: Literal[True],
         alternatives: int = 0,
-        max_words: int | None = None,
+        **wishes: Unpack[Wishes],
     ) -> Caption: ...
     @overload
     def __call__(
@@ -116,7 +116,7 @@ class Captioner:
         images: Iterable[ImageLike],
         *,
         details: Literal[False] = False,
-        max_words: int | None = None,
+        **wishes: Unpack[Wishes],
     ) -> list[str]: ...
     @overload
     def __call__(
@@ -125,7 +125,7 @@ class Captioner:
         *,
         details: Literal[True],
         alternatives: int = 0,
-        max_words: int | None = None,
+        **wishes: Unpack[Wishes],
     ) -> list[Caption]: ...
     def __call__(
         self,
@@ -133,9 +133,11 @@ class Captioner:
         *,
         details: bool = False,
         alternatives: int = 0,
-        max_words: int | None = None,
+        **wishes: Unpack[Wishes],
     ) -> str | Caption | list[str] | list[Caption]:
         """What is in an image, or in each of several: the text, or with `details` a `Caption`.
+
+        What may be wished of the words is told at `Wishes`.
 
         Raises:
             ImageError: an image that cannot be used. `each` goes on with the others.
@@ -143,7 +145,7 @@ class Captioner:
         if alternatives and not details:
             raise ConfigError("alternatives", "they are details", "Give details=True too.")
         several = _as_several(images)
-        captions = self.caption(several, alternatives=alternatives, max_words=max_words)
+        captions = self.caption(several, alternatives=alternatives, **wishes)
         if several is not images:
             return captions[0] if details else captions[0].text
         return captions if details else [caption.text for caption in captions]
@@ -163,7 +165,7 @@ class Captioner:
         return shaped if several is images else shaped[0]
 
     def caption(
-        self, images: Iterable[ImageLike], *, alternatives: int = 0, max_words: int | None = None
+        self, images: Iterable[ImageLike], *, alternatives: int = 0, **wishes: Unpack[Wishes]
     ) -> list[Caption]:
         """A caption for each image: a path, the bytes of a file, a Pillow image, or an array.
 
@@ -171,7 +173,7 @@ class Captioner:
             ImageError: an image that cannot be used. `each` goes on with the others.
         """
         captions = []
-        for outcome in self.each(images, alternatives=alternatives, max_words=max_words):
+        for outcome in self.each(images, alternatives=alternatives, **wishes):
             if isinstance(outcome, ImageError):
                 raise outcome
             captions.append(outcome)
@@ -183,7 +185,7 @@ class Captioner:
         *,
         batch: int = BATCH,
         alternatives: int = 0,
-        max_words: int | None = None,
+        **wishes: Unpack[Wishes],
     ) -> Iterator[Caption | ImageError]:
         """For each image, in order, its caption, or why it has none; `batch` of them at once.
 
@@ -194,13 +196,16 @@ class Captioner:
             images: any number of them.
             batch: how many at once.
             alternatives: how many whole sentences to give; the first is the caption itself.
-            max_words: what is longer is cut, at a word that can end a sentence.
+            wishes: `max_words`, `max_chars`, `forbid`, `prefer` and `neutral`; see `Wishes`.
+
+        Raises:
+            ConfigError: something was asked for that cannot be.
         """
         if is_one(images):
             raise ConfigError("images", "this is one image, not several", "Give a list: [it].")
         if not 1 <= batch <= MOST_AT_ONCE:
             raise ConfigError("batch", f"{batch} is not from 1 to {MOST_AT_ONCE:,}", "Try 16.")
-        decoding = replace(READABLE, alternatives=alternatives, max_words=max_words)
+        decoding = as_decoding(wishes, alternatives)
         if self._rescorer is not None and alternatives > self._rescorer.how.choices:
             why = f"{alternatives} are more than the {self._rescorer.how.choices} that are rescored"
             raise ConfigError("--alternatives", why, "Raise --rescore-choices, or ask for fewer.")

@@ -3,13 +3,18 @@
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Literal, get_args
 
 from tyro.conf import Positional, arg
 from tyro.constructors import PrimitiveConstructorSpec
 
 from naic.errors import ConfigError
 from naic.files import printable
+from naic.text.neutral import SAID
+from naic.text.tokeniser import single_words
+
+if TYPE_CHECKING:  # numpy, too, is not needed to read a command line
+    from naic.decode.wishes import Wishes
 
 STDIN = "-"  # as a path: a list of names on standard input
 MOST_ALTERNATIVES = 100
@@ -19,6 +24,7 @@ MOST_AT_ONCE = 4096  # as the captioner has it, which is not imported for this: 
 Format = Literal["text", "json", "jsonl", "csv", "txt", "coco"]
 Existing = Literal["skip", "overwrite", "append"]
 Runtime = Literal["auto", "eager", "compile", "graph", "onnx"]
+Precision = Literal["auto", "float32", "bfloat16", "float16", "int8"]
 
 # What the end of an --out says of its format; any other says nothing.
 _SUFFIXES: dict[str, tuple[Format, ...]] = {
@@ -90,9 +96,19 @@ class CaptionOptions:
         alternatives: Give the likeliest N sentences; the first is the caption itself.
         confidence: Show the probability that the model gave to the caption, and to each word.
         max_words: Cut longer captions, at a word that can end a sentence.
+        max_chars: The same for captions of more characters, with what --prefix and --suffix put
+            around them: alt text is often limited to 125.
+        min_confidence: Leave out captions that the model is less sure of, from 0 to 1: no caption
+            is written, and the image is named on standard error.
+        forbid: Words that are not said, such as "man,woman": the likeliest sentence without them
+            is. Each form of a word is a word of its own.
+        prefer: Words that are said rather than others, where the model considers them.
+        neutral: Say person, people, child and the like instead of guessing a gender.
         device: auto, cpu, cuda or cuda:N.
-        runtime: How the model is run; auto takes a CUDA graph in float16 on a GPU, eager float32 on
-            a processor, ONNX Runtime for what was exported.
+        runtime: How the model is run; auto takes a CUDA graph on a GPU, and on a processor ONNX
+            Runtime, or PyTorch (eager) for a model folder without a graph.
+        precision: In which numbers; auto takes float16 for a CUDA graph, and on a processor int8
+            where there is such a graph. float32 is exact, and slower.
         batch: How many images are captioned at once.
     """
 
@@ -113,8 +129,14 @@ class CaptionOptions:
     alternatives: Annotated[int, arg(metavar="N")] = 0
     confidence: bool = False
     max_words: Annotated[int | None, arg(metavar="N")] = None
+    max_chars: Annotated[int | None, arg(metavar="N")] = None
+    min_confidence: Annotated[float | None, arg(metavar="P")] = None
+    forbid: Annotated[str, arg(metavar="WORDS")] = ""
+    prefer: Annotated[str, arg(metavar="WORDS")] = ""
+    neutral: bool = False
     device: str = "auto"
     runtime: Runtime = "auto"
+    precision: Precision = "auto"
     batch: int = 16
 
     @property
@@ -123,6 +145,17 @@ class CaptionOptions:
         if self.format is not None:
             return self.format
         return _SUFFIXES.get(self._suffix, ("text",))[0]
+
+    def wishes(self) -> "Wishes":
+        """What is wished of the words; no longer than what is put around them leaves room for."""
+        around = len(self.prefix) + len(self.suffix)
+        return {
+            "max_words": self.max_words,
+            "max_chars": None if self.max_chars is None else self.max_chars - around,
+            "forbid": self.forbid,
+            "prefer": self.prefer,
+            "neutral": self.neutral,
+        }
 
     @property
     def prints(self) -> bool:
@@ -159,7 +192,29 @@ class CaptionOptions:
             raise ConfigError("--alternatives", why, "Try 3.")
         if self.max_words is not None and self.max_words < 1:
             raise ConfigError("--max-words", f"{self.max_words} is below 1", "Try 8.")
+        if self.min_confidence is not None and not 0 <= self.min_confidence <= 1:
+            why = f"{self.min_confidence} is not from 0 to 1"
+            raise ConfigError("--min-confidence", why, "Try 0.5.")
         self._check_rescoring()
+        self._check_words()
+
+    def _check_words(self) -> None:
+        around = len(self.prefix) + len(self.suffix)
+        if self.max_chars is not None and self.max_chars <= around:
+            why = f"{self.max_chars} characters leave no room for a caption"
+            why += f" beside the {around} of --prefix and --suffix" if around else ""
+            raise ConfigError("--max-chars", why, "Try 125.")
+        forbidden = single_words("--forbid", self.forbid)
+        preferred = single_words("--prefer", self.prefer)
+        if both := [word for word in preferred if word in forbidden]:
+            why = f"{', '.join(both)} cannot be forbidden and preferred"
+            raise ConfigError("--prefer", why, "Leave one of the two out.")
+        if self.neutral and (said := [word for word in forbidden if word in SAID]):
+            why = f"{', '.join(said)} is what --neutral says instead of other words"
+            raise ConfigError("--forbid", why, "Leave one of the two out.")
+        if preferred and self.rescore is not None:
+            why = "with --rescore the teacher chooses, and has no word to prefer"
+            raise ConfigError("--prefer", why, "Use one of the two; --forbid goes with both.")
 
     def _check_rescoring(self) -> None:
         choices, weight = self.rescore_choices, self.rescore_weight

@@ -2,16 +2,21 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, Unpack
 
 from naic.errors import ConfigError, ImageError, Problem
+from naic.files import printable
 from naic.progress import SILENT, Callbacks, Progress, Update
 from naic.tasks.caption.find import Found, find_images
 from naic.tasks.caption.options import CaptionOptions
 from naic.tasks.caption.rows import Rows, refuse_same_images
+from naic.tasks.caption.unsure import Unsure
+from naic.text.tokeniser import single_words
 
 if TYPE_CHECKING:  # torch takes a second to import: not before there is work for it
+    from naic.decode.wishes import Wishes
     from naic.runtime.captioner import Caption
 
 
@@ -19,7 +24,7 @@ class Speaker(Protocol):
     """What is needed of a captioner."""
 
     def each(
-        self, images: Iterable[str], *, batch: int, alternatives: int, max_words: int | None
+        self, images: Iterable[str], *, batch: int, alternatives: int, **wishes: "Unpack[Wishes]"
     ) -> Iterator["Caption | ImageError"]:
         """For each image, in order, its caption, or why it has none."""
         ...
@@ -33,6 +38,7 @@ class Captioned:
         captions: how many images got one, in this run or before it was taken up.
         resumed: those of them that were captioned before this run went on.
         kept: images that were not captioned, since they had captions already.
+        unsure: images whose captions are left out, since the model is not sure enough of them.
         bad: images that could not be used, and paths that gave none.
         skipped: files that naic cannot open, each beside an image of the same name that it can.
     """
@@ -40,6 +46,7 @@ class Captioned:
     captions: int = 0
     resumed: int = 0
     kept: int = 0
+    unsure: int = 0
     bad: int = 0
     skipped: int = 0
 
@@ -81,7 +88,9 @@ def caption(
         check_folder(options.out) if options.kind == "txt" else check_file(options.out, images)
     with callbacks.progress("captions") as update:
         done = Captioned(skipped=skipped)
-        run = _CaptionRun(options, callbacks, update, load or load_captioner, done)
+        run = _CaptionRun(
+            options, callbacks, update, load or partial(load_captioner, callbacks.problem), done
+        )
         for problem in problems:
             run.tell(problem)
         if options.kind == "txt":
@@ -109,8 +118,8 @@ def caption_beside(
         return run.done
 
 
-def load_captioner(options: CaptionOptions) -> Speaker:
-    """The captioner that the options name."""
+def load_captioner(tell: Callable[[Problem], None], options: CaptionOptions) -> Speaker:
+    """The captioner that the options name; `tell` hears of words that are wished for in vain."""
     from naic.runtime.captioner import Captioner
 
     # As text: a name of the hub is no path.
@@ -121,7 +130,19 @@ def load_captioner(options: CaptionOptions) -> Speaker:
 
         how = (options.rescore_choices, options.rescore_weight)
         rescore = Rescoring(str(options.rescore), *how)
-    return Captioner(model, device=options.device, runtime=options.runtime, rescore=rescore)
+    made = Captioner(
+        model,
+        device=options.device,
+        runtime=options.runtime,
+        precision=options.precision,
+        rescore=rescore,
+    )
+    for name, listed in (("--forbid", options.forbid), ("--prefer", options.prefer)):
+        unknown = [word for word in single_words(name, listed) if word not in made.vocabulary]
+        if unknown:
+            why = f"the model never says {', '.join(map(printable, unknown))}"
+            tell(Problem(name, why, "Forms of a word are words of their own: dog, dogs."))
+    return made
 
 
 @dataclass
@@ -139,6 +160,11 @@ class _CaptionRun:
         self.done.bad += 1
         self.callbacks.problem(problem)
 
+    def leave_out(self, path: str, unsure: Unsure) -> None:
+        """Count an image whose caption is left out and say so."""
+        self.done.unsure += 1
+        self.callbacks.problem(unsure.told(path))
+
     def print(self, images: Sequence[Found], printed: Callable[[str], None]) -> None:
         """Hand each caption to `printed` as soon as it is known."""
         rows = Rows(self.options)
@@ -147,6 +173,8 @@ class _CaptionRun:
             for image, outcome in self._outcomes(images):
                 if isinstance(outcome, Problem):
                     self.tell(outcome)
+                elif isinstance(outcome, Unsure):
+                    self.leave_out(image.path, outcome)
                 else:
                     self.done.captions += 1
                     yield rows.row(image.path, outcome)
@@ -169,15 +197,20 @@ class _CaptionRun:
             self.done.captions = book.rows
             for problem in book.problems:
                 self.tell(problem)
+            for path, unsure in book.unsure:
+                self.leave_out(path, unsure)
             outcomes = self._outcomes([todo[number] for number in left], len(todo) - len(left))
             for number, (image, outcome) in zip(left, outcomes, strict=True):
                 if isinstance(outcome, Problem):
                     book.add(number, outcome)
                     self.tell(outcome)
+                elif isinstance(outcome, Unsure):
+                    book.add(number, outcome)
+                    self.leave_out(image.path, outcome)
                 else:
                     book.add(number, rows.row(image.path, outcome))
                     self.done.captions += 1
-            if book.rows:
+            if book.rows or book.unsure:
                 there = book.finish(rows.whole, rows.known(book.start.held))
                 self._count_as_kept(there)
             else:
@@ -204,6 +237,8 @@ class _CaptionRun:
             for image, outcome in self._outcomes(todo):
                 if isinstance(outcome, Problem):
                     self.tell(outcome)
+                elif isinstance(outcome, Unsure):
+                    self.leave_out(image.path, outcome)
                 elif failed := sidecars.write(image, rows.row(image.path, outcome)):
                     self.tell(failed)
                 else:
@@ -211,7 +246,7 @@ class _CaptionRun:
 
     def _outcomes(
         self, images: Sequence[Found], done: int = 0
-    ) -> Iterator[tuple[Found, "Caption | Problem"]]:
+    ) -> Iterator[tuple[Found, "Caption | Problem | Unsure"]]:
         """What is said of each image, after `done` others; no model is loaded for none."""
         if not images:
             return
@@ -221,11 +256,22 @@ class _CaptionRun:
             [image.path for image in images],
             batch=options.batch,
             alternatives=options.alternatives,
-            max_words=options.max_words,
+            **options.wishes(),
         )
         for number, (image, outcome) in enumerate(zip(images, spoken, strict=True), done + 1):
             if isinstance(outcome, ImageError):
                 yield image, Problem(outcome.what, outcome.why, outcome.hint)
             else:
-                yield image, outcome
+                yield image, self._kept(image, outcome)
             self.update(Progress(number, total, self.done.bad))
+
+    def _kept(self, image: Found, said: "Caption") -> "Caption | Problem | Unsure":
+        """The caption, unless it is to be left out, or nothing is left of it."""
+        options = self.options
+        if said.confidence < (options.min_confidence or 0.0):
+            return Unsure(said.confidence)
+        if not said.text and (options.forbid or options.max_chars is not None):
+            why = "nothing is left of its caption: what the model says is forbidden, or too long"
+            hint = "Forbid fewer words, or allow more characters."
+            return Problem(printable(image.path), why, hint)
+        return said

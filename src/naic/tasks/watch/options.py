@@ -10,7 +10,7 @@ from tyro.conf import FlagCreatePairsOff, Positional, arg
 
 from naic.errors import ConfigError
 from naic.files import printable, what_is
-from naic.tasks.caption.options import CHOICES, CaptionOptions, Runtime, path_word
+from naic.tasks.caption.options import CHOICES, CaptionOptions, Precision, Runtime, path_word
 
 SETTLE = 2.0  # seconds
 SELDOM = 60.0  # seconds between looks where events tell of what is new
@@ -38,8 +38,14 @@ class WatchOptions:
         suffix: Text to put after each caption.
         alternatives: Give the likeliest N sentences; the first is the caption itself.
         max_words: Cut longer captions, at a word that can end a sentence.
+        max_chars: The same for characters, prefix and suffix counted.
+        min_confidence: Leave out captions that are less sure than this, from 0 to 1.
+        forbid: Words that are not to be said.
+        prefer: Words to say rather than others, where the model thinks of them at all.
+        neutral: Say person, people, child in place of guessed genders.
         device: auto, cpu, cuda or cuda:N.
         runtime: How the model is run; auto chooses as naic caption does.
+        precision: In which numbers; auto chooses as naic caption does.
         batch: How many photos are captioned at once.
         settle: A photo is whole when its size and time have not changed for so many seconds, and
             it can be opened.
@@ -60,8 +66,14 @@ class WatchOptions:
     suffix: str = ""
     alternatives: Annotated[int, arg(metavar="N")] = 0
     max_words: Annotated[int | None, arg(metavar="N")] = None
+    max_chars: Annotated[int | None, arg(metavar="N")] = None
+    min_confidence: Annotated[float | None, arg(metavar="P")] = None
+    forbid: Annotated[str, arg(metavar="WORDS")] = ""
+    prefer: Annotated[str, arg(metavar="WORDS")] = ""
+    neutral: bool = False
     device: str = "auto"
     runtime: Runtime = "auto"
+    precision: Precision = "auto"
     batch: int = 16
     settle: Annotated[float, arg(metavar="SECONDS")] = SETTLE
     poll: Annotated[float | None, arg(metavar="SECONDS")] = None

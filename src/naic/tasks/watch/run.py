@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -50,7 +51,7 @@ def watch(
     callbacks: Callbacks,
     alarm: Alarm,
     *,
-    load: Callable[[CaptionOptions], Speaker] = load_captioner,
+    load: Callable[[CaptionOptions], Speaker] | None = None,
     clock: Clock = time.monotonic,
 ) -> Watched:
     """Caption what is new in the folder, again and again until the alarm is stopped.
@@ -73,7 +74,8 @@ def watch(
     options.check()
     options.check_folders()
     with hold(options.place, callbacks.problem) as record:
-        own = _Watch(options, said, callbacks, record, load, clock)
+        loading = load or partial(load_captioner, callbacks.problem)
+        own = _Watch(options, said, callbacks, record, loading, clock)
         if options.once:
             own.once(alarm)
             return own.done
