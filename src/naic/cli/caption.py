@@ -84,16 +84,23 @@ def _tell(problem: Problem) -> None:
 def _goes_on(options: CaptionOptions) -> str:
     if options.prints:
         return ""
+    if options.write == "exif" or options.undo:
+        return " All photos are whole; the same command goes on."
     if options.kind == "txt" and options.existing in ("overwrite", "append"):
         return " All files are whole; the same command begins again."
     return " The same command goes on."
 
 
 def _summary(done: Captioned, options: CaptionOptions) -> str:
+    bad = f"; {done.bad:,} could not be used" if done.bad else ""
+    if options.undo:
+        return f"taken back: {done.captions:,}; {done.kept:,} had nothing of naic{bad}"
     where = f"in {printable(str(options.out))}" if options.out else "beside their images"
+    if options.write is not None:
+        where = "in XMP files" if options.write == "xmp" else "in their photos"
     resumed = f", {done.resumed:,} of them from before" if done.resumed else ""
-    kept = f"; {done.kept:,} were there already" if done.kept else ""
+    stay = "stay as they are" if options.write else "were there already"
+    kept = f"; {done.kept:,} {stay}" if done.kept else ""
     skipped = f"; {done.skipped:,} {_SKIPPED}" if done.skipped else ""
     new = " new" if done.kept else ""
-    bad = f"; {done.bad:,} could not be used" if done.bad else ""
     return f"captions: {done.captions:,}{new} {where}{resumed}{kept}{skipped}{bad}"

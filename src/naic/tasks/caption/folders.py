@@ -4,17 +4,19 @@ import contextlib
 import errno
 import os
 import re
+import shutil
 from collections.abc import Collection
 from pathlib import Path
 from typing import Self
 
 from naic.errors import Problem, WriteError
-from naic.files import sync_folder, write_atomically, writing
+from naic.files import printable, sync_folder, write_atomically, writing
 from naic.resume import Warn, hold_folder
 
 _LEFT_BEHIND = re.compile(r"(.+)\.[0-9]+-[0-9]+\.part")  # by a kill: see write_atomically
 _SHORT = ".naic-caption-"  # begins the name of a file on its way to one too long for a temporary
 _SHORT_LEFT = re.compile(re.escape(_SHORT) + r"[0-9]+(\.[0-9]+-[0-9]+\.part)?")
+_SAME = ("st_ino", "st_size", "st_mtime_ns")  # of a file that nobody has written to
 _NO_USE_GOING_ON = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
 
 
@@ -107,6 +109,32 @@ def write_any_name(path: Path, data: bytes) -> None:
                 sync_folder(path.parent)
         finally:
             short.unlink(missing_ok=True)
+
+
+def take_place(temporary: Path, path: Path, was: os.stat_result, *, dates: bool) -> None:
+    """Give a new file the owner and permissions of the one at `path`, and then its name.
+
+    Args:
+        temporary: the new file, a neighbour.
+        path: the file that it replaces.
+        was: what that was when it was read.
+        dates: whether its dates and extended attributes are kept too.
+
+    Raises:
+        WriteError: another program has changed it meanwhile, or it cannot be replaced.
+    """
+    with writing(path):
+        now = path.stat()
+        if any(getattr(was, name) != getattr(now, name) for name in _SAME):
+            why = "another program has changed it meanwhile"
+            raise WriteError(printable(str(path)), why, "Give the command again.")
+        with contextlib.suppress(PermissionError):  # only root may give files away
+            os.chown(temporary, was.st_uid, was.st_gid)
+        (shutil.copystat if dates else shutil.copymode)(path, temporary)
+        with temporary.open("rb") as file:
+            os.fsync(file.fileno())
+        temporary.replace(path)
+        sync_folder(path.parent)
 
 
 def no_use_going_on(error: WriteError) -> bool:

@@ -84,7 +84,11 @@ def caption(
         run = _CaptionRun(options, callbacks, update, load or _captioner, done)
         for problem in problems:
             run.tell(problem)
-        if options.kind == "txt":
+        if options.undo:
+            run.take_back(images)
+        elif options.write is not None:
+            run.into_metadata(images)
+        elif options.kind == "txt":
             run.beside(images)
         elif options.out is None:
             run.print(images, printed)
@@ -191,6 +195,44 @@ class _CaptionRun:
                     self.tell(failed)
                 else:
                     self.done.captions += 1
+
+    def into_metadata(self, images: Sequence[Found]) -> None:
+        """Write the captions into XMP files, or into the photos."""
+        from naic.tasks.caption.metadata.writing import Writing, kind_of
+
+        with kind_of(self.options) as kind:
+            writing = Writing(kind, self.options, self.callbacks.problem)
+            todo, problems, self.done.kept = writing.choose(images)
+            for problem in problems:
+                self.tell(problem)
+            with writing.begun(todo):
+                for image, outcome in self._outcomes(todo):
+                    said = (
+                        outcome if isinstance(outcome, Problem) else writing.write(image, outcome)
+                    )
+                    self._count(said)
+
+    def take_back(self, images: Sequence[Found]) -> None:
+        """Take back what naic wrote into metadata; an image counts once."""
+        from naic.tasks.caption.metadata.writing import take_back
+
+        outcomes = take_back(self.options, images, self.callbacks.problem)
+        for number, found in enumerate(outcomes, 1):
+            problems = [own for own in found if isinstance(own, Problem)]
+            for problem in problems:
+                self.tell(problem)
+            if not problems:
+                self._count(any(found))
+            self.update(Progress(number, len(images), self.done.bad))
+
+    def _count(self, outcome: bool | Problem) -> None:
+        """Count an image that was changed, needed no change, or could not be used."""
+        if isinstance(outcome, Problem):
+            self.tell(outcome)
+        elif outcome:
+            self.done.captions += 1
+        else:
+            self.done.kept += 1
 
     def _outcomes(
         self, images: Sequence[Found], done: int = 0

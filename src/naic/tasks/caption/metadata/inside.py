@@ -1,0 +1,144 @@
+"""What stands in a photo itself, as far as it can be told without ExifTool.
+
+Programs prefer the XMP file, so naic's words there would stand before those that a person wrote
+into the photo. Only texts are looked for, in the few places where programs put them, and nothing of
+the photo is decoded.
+"""
+
+import contextlib
+import mmap
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TypeAlias
+
+from naic.errors import DataError, ImageError
+from naic.files import printable, what_is
+from naic.tasks.caption.find import Found
+from naic.tasks.caption.metadata.exiftool import HOW_TO_GET_IT
+from naic.tasks.caption.metadata.mark import ALT_TEXT, DESCRIPTION, IN_PHOTO, NAMESPACE, Held
+from naic.tasks.caption.metadata.sidecar import held
+
+_Data: TypeAlias = "mmap.mmap | bytes"
+_IMAGE_DESCRIPTION, _TEXT = 270, 2  # a tag and a type of EXIF
+_LONGEST = 1 << 16
+_BEFORE_EXIF = (b"Exif\0\0", b"eXIf", b"EXIF\0\0\0\0")
+_IPTC, _CAPTION = b"8BIM\x04\x04", b"\x1c\x02\x78"
+_PNG = (b"tEXtDescription\0", b"iTXtDescription\0")
+
+
+def persons_texts(path: str) -> dict[str, str]:
+    """A person's description and alt text in a photo, by the names of `IN_PHOTO`; empty for none.
+
+    What cannot be read has none: what is wrong with it shows when it is opened.
+    """
+    try:
+        with _mapped(Path(path)) as data:
+            return _persons(data)
+    except (OSError, ValueError):
+        return dict.fromkeys(IN_PHOTO.values(), "")
+
+
+class WithoutExifTool:
+    """Photos where there is no ExifTool to take anything out of them."""
+
+    def file(self, image: Found) -> Path:
+        """The photo."""
+        return Path(image.path)
+
+    def undo(self, image: Found) -> bool:
+        """False where naic has not written.
+
+        Raises:
+            ImageError: it has.
+        """
+        try:
+            with _mapped(Path(image.path)) as data:
+                marked = data.find(NAMESPACE.encode()) >= 0
+        except (OSError, ValueError):
+            return False
+        if marked:
+            why = "naic has written into it, and ExifTool is not installed to take it out"
+            raise ImageError(printable(image.path), why, HOW_TO_GET_IT)
+        return False
+
+
+@contextlib.contextmanager
+def _mapped(path: Path) -> Iterator[mmap.mmap]:
+    """The bytes of a file; a ValueError says that it has none, or is no file."""
+    if what_is(path) != "file":
+        raise ValueError(path)
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        yield data
+
+
+def _persons(data: _Data) -> dict[str, str]:
+    there = _xmp(data)
+    naics = there.mark.text if there.mark is not None else ""
+    described = [there.texts[DESCRIPTION], _exif(data), _iptc(data), _png(data)]
+    return {
+        IN_PHOTO["description"]: next((text for text in described if text not in ("", naics)), ""),
+        IN_PHOTO["alt"]: "" if there.own(ALT_TEXT) else there.texts[ALT_TEXT],
+    }
+
+
+def _xmp(data: _Data) -> Held:
+    start = data.find(b"<rdf:RDF")
+    end = data.find(b"</rdf:RDF>", start)
+    if not 0 <= start < end:
+        return held(None, "")
+    try:
+        return held(data[start : end + len(b"</rdf:RDF>")], "")
+    except DataError:  # programs would not read it either
+        return held(None, "")
+
+
+def _exif(data: _Data) -> str:
+    if data[:4] in (b"II*\0", b"MM\0*"):
+        return _image_description(data, 0)
+    for sign in _BEFORE_EXIF:
+        found = data.find(sign)
+        place = data.find(b"II*\0", found, found + 16), data.find(b"MM\0*", found, found + 16)
+        if found >= 0 and max(place) >= 0:
+            return _image_description(data, max(place))
+    return ""
+
+
+def _image_description(data: _Data, start: int) -> str:
+    """The ImageDescription of a TIFF or an EXIF block that begins here."""
+    order = "<" if data[start : start + 1] == b"I" else ">"
+    try:
+        (first,) = struct.unpack_from(order + "4xL", data, start)
+        (count,) = struct.unpack_from(order + "H", data, start + first)
+        for at in range(start + first + 2, start + first + 2 + 12 * count, 12):
+            tag, kind, size, place = struct.unpack_from(order + "HHLL", data, at)
+            if (tag, kind) == (_IMAGE_DESCRIPTION, _TEXT):
+                own = at + 8 if size <= 4 else start + place  # bytes of a value
+                return _said(data[own : own + min(size, _LONGEST)])
+    except struct.error:  # cut short
+        pass
+    return ""
+
+
+def _iptc(data: _Data) -> str:
+    block = data.find(_IPTC)
+    found = data.find(_CAPTION, block, block + _LONGEST) if block >= 0 else -1
+    if found < 0:
+        return ""
+    size = int.from_bytes(data[found + 3 : found + 5])
+    return _said(data[found + 5 : found + 5 + size])
+
+
+def _png(data: _Data) -> str:
+    if data[:4] != b"\x89PNG":
+        return ""
+    for name in _PNG:
+        found = data.find(name)
+        if found >= 0:
+            end = found + 4 + int.from_bytes(data[found - 4 : found])
+            return _said(data[found + len(name) : min(end, found + _LONGEST)])
+    return ""
+
+
+def _said(text: bytes) -> str:
+    return text.decode(errors="replace").strip("\0 \t\r\n")
