@@ -22,7 +22,8 @@ from naic.tasks.caption.metadata.sidecar import held
 _Data: TypeAlias = "mmap.mmap | bytes"
 _IMAGE_DESCRIPTION, _TEXT = 270, 2  # a tag and a type of EXIF
 _LONGEST = 1 << 16
-_BEFORE_EXIF = (b"Exif\0\0", b"eXIf", b"EXIF\0\0\0\0")
+_ORDERS = (b"II*\0", b"MM\0*")  # what a TIFF begins with, and an EXIF block
+_BEFORE_EXIF = (b"Exif\0\0", b"eXIf", b"EXIF")  # in JPEG and others, in PNG, in WebP
 _IPTC, _CAPTION = b"8BIM\x04\x04", b"\x1c\x02\x78"
 _PNG = (b"tEXtDescription\0", b"iTXtDescription\0")
 
@@ -94,13 +95,15 @@ def _xmp(data: _Data) -> Held:
 
 
 def _exif(data: _Data) -> str:
-    if data[:4] in (b"II*\0", b"MM\0*"):
+    if data[:4] in _ORDERS:
         return _image_description(data, 0)
-    for sign in _BEFORE_EXIF:
-        found = data.find(sign)
-        place = data.find(b"II*\0", found, found + 16), data.find(b"MM\0*", found, found + 16)
-        if found >= 0 and max(place) >= 0:
-            return _image_description(data, max(place))
+    for order in _ORDERS:
+        place = data.find(order)
+        while place >= 0:
+            # Between the chunk's name and its content WebP has the size.
+            if any(name in data[max(0, place - 8) : place] for name in _BEFORE_EXIF):
+                return _image_description(data, place)
+            place = data.find(order, place + 1)
     return ""
 
 
