@@ -19,9 +19,9 @@ from naic.tasks.caption.run import Captioned, caption
 HELP = """Say what is in images, with the model inside naic or one of your own.
 
 Captions come in the order of the names given, folders sorted. An image that cannot be opened is
-named on standard error, and the others are captioned. A run with --out or --format txt that was cut
-off goes on when the same command is given again. Exit code 3 means: done, but some images could
-not be used; 1: none could."""
+named on standard error, and the others are captioned. A run with --out, --format txt or --write
+that was cut off goes on when the same command is given again. Exit code 3 means: done, but some
+images could not be used; 1: none could."""
 OPTIONS = CaptionOptions  # what the verb takes: shell completion finds it here
 _SKIPPED = "not opened, in favour of an image of the same name in a format that naic can open"
 

@@ -83,10 +83,10 @@ class CaptionOptions:
         out: The file for the captions, which are printed by default; of --format txt a folder that
             takes the files, in folders as the images are.
         write: Put the captions where other programs read them: xmp, a file photo.xmp beside each
-            photo; exif, into the photo itself, by ExifTool. What a person wrote there stays, unless
-            --existing overwrite.
-        undo: Take back what --write wrote, and nothing else; no model is loaded. Of one kind with
-            --write, of both without.
+            photo; exif, into the photo itself, by ExifTool. With --existing overwrite also where a
+            person has written something.
+        undo: Take back what --write wrote, and nothing else; no model is loaded. Without --write,
+            from XMP files and from photos.
         existing: What to do where captions are already. skip: caption only the images that have
             none; overwrite; append: keep those and add to them. By default, skip with --format txt,
             and an --out that is there is refused.

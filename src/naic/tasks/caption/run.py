@@ -30,9 +30,10 @@ class Captioned:
     """What came of a run.
 
     Attributes:
-        captions: how many images got one, in this run or before it was taken up.
+        captions: how many images got one, in this run or before it was taken up; or lost one, with
+            --undo.
         resumed: those of them that were captioned before this run went on.
-        kept: images that were not captioned, since they had captions already.
+        kept: images that were not captioned, since they had captions already; or had none of naic.
         bad: images that could not be used, and paths that gave none.
         skipped: files that naic cannot open, each beside an image of the same name that it can.
     """

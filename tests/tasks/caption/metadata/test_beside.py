@@ -1,6 +1,7 @@
 """`--write xmp` and its `--undo`, from the options to the files."""
 
 import os
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,6 @@ from PIL.PngImagePlugin import PngInfo
 from naic.errors import ConfigError, StoreError
 from naic.resume import locked
 from naic.tasks.caption.find import Found
-from naic.tasks.caption.metadata import exiftool
 from naic.tasks.caption.metadata.beside import XmpFiles
 from naic.tasks.caption.metadata.mark import ALT_TEXT, DESCRIPTION, NAMESPACE
 from naic.tasks.caption.metadata.sidecar import held
@@ -25,7 +25,7 @@ from tests.tasks.caption.small import Fake, run, says, touch
 @pytest.fixture
 def photos(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(exiftool.shutil, "which", lambda name: None)
+    monkeypatch.setattr(shutil, "which", lambda name: None)
     touch(Path("p"), "1.jpg", "b/2.png", "b/3bad.jpg", "b/4.jpg")
     Path("p/b/4.xmp").write_bytes(LIGHTROOM)
     return Path("p")

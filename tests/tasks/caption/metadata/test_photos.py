@@ -43,11 +43,9 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for suffix in SUFFIXES:
             draw(folder / f"{name}{suffix[1:]}{suffix}", seed=len(name))
     own = [*folder.glob("own*"), *folder.glob("latin*")]
-    exiftool(
-        *("-q", "-overwrite_original", f"-{DESCRIPTION}=Ours", f"-{DESCRIPTION}-de=Unseres"),
-        *("-XMP:XMPToolkit=Another program", "-IFD0:Make=A camera", "-XMP-dc:Subject=garden"),
-        *("-ExifIFD:ISO=100", "-P", *own),
-    )
+    words = ["-q", "-overwrite_original", f"-{DESCRIPTION}=Ours", f"-{DESCRIPTION}-de=Unseres"]
+    words += ["-XMP:XMPToolkit=Another program", "-IFD0:Make=A camera", "-XMP-dc:Subject=garden"]
+    exiftool(*words, "-ExifIFD:ISO=100", *own)
     latin = [os.fsencode(path) for path in folder.glob("latin*")]
     lines = [
         b"-E",
@@ -142,6 +140,23 @@ def test_what_exiftool_cannot_write_is_a_problem_of_its_own(photos: Path) -> Non
     del before["d.jpg"]
     assert {name: (photos / name).read_bytes() for name in before} == before
     assert not [*photos.glob(".naic*")]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "darwin", reason="its file names are UTF-8")
+def test_odd_names(photos: Path) -> None:
+    plain = next(photos.glob("plainj*")).read_bytes()
+    names = [os.fsdecode(b"caf\xe9"), "a&amp;b", "#c", "@d", " e ", "$f%d", "[g]", "x" * 250]
+    paths = [Path("odd") / f"{name}.jpg" for name in names]
+    Path("odd").mkdir()
+    for path in paths:
+        path.write_bytes(plain)
+    done, heard = run("odd", write="exif")
+    assert (done.captions, heard.problems) == (len(names), [])
+    assert run("odd", write="exif")[0].kept == len(names)
+    assert undo("odd")[0].captions == len(names)
+    assert sorted(Path("odd").iterdir()) == sorted(paths)
+    assert {path.read_bytes() for path in paths} == {plain}
 
 
 @pytest.mark.slow

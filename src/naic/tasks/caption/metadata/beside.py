@@ -71,7 +71,7 @@ class XmpFiles:
 
     def _held(self, image: Found, data: bytes | None) -> Held:
         there = held(data, printable(str(self.file(image))))
-        return Held(there.texts | persons_texts(image.path), there.mark)
+        return Held({**there.texts, **persons_texts(image.path)}, there.mark)
 
     def write(self, image: Found, mark: Mark, existing: Existing) -> bool:
         """Put the caption into the XMP file; False where nothing in it may be written any more.

@@ -5,21 +5,17 @@ into the photo. Only texts are looked for, in the few places where programs put 
 the photo is decoded.
 """
 
-import contextlib
-import mmap
 import struct
-from collections.abc import Iterator
 from pathlib import Path
-from typing import TypeAlias
 
 from naic.errors import DataError, ImageError
 from naic.files import printable, what_is
+from naic.images.opening import MAX_BYTES
 from naic.tasks.caption.find import Found
 from naic.tasks.caption.metadata.exiftool import HOW_TO_GET_IT
 from naic.tasks.caption.metadata.mark import ALT_TEXT, DESCRIPTION, IN_PHOTO, NAMESPACE, Held
 from naic.tasks.caption.metadata.sidecar import held
 
-_Data: TypeAlias = "mmap.mmap | bytes"
 _IMAGE_DESCRIPTION, _TEXT = 270, 2  # a tag and a type of EXIF
 _LONGEST = 1 << 16
 _ORDERS = (b"II*\0", b"MM\0*")  # what a TIFF begins with, and an EXIF block
@@ -34,8 +30,7 @@ def persons_texts(path: str) -> dict[str, str]:
     What cannot be read has none: what is wrong with it shows when it is opened.
     """
     try:
-        with _mapped(Path(path)) as data:
-            return _persons(data)
+        return _persons(_content(Path(path)))
     except (OSError, ValueError):
         return dict.fromkeys(IN_PHOTO.values(), "")
 
@@ -54,8 +49,7 @@ class WithoutExifTool:
             ImageError: it has.
         """
         try:
-            with _mapped(Path(image.path)) as data:
-                marked = data.find(NAMESPACE.encode()) >= 0
+            marked = NAMESPACE.encode() in _content(Path(image.path))
         except (OSError, ValueError):
             return False
         if marked:
@@ -64,16 +58,14 @@ class WithoutExifTool:
         return False
 
 
-@contextlib.contextmanager
-def _mapped(path: Path) -> Iterator[mmap.mmap]:
-    """The bytes of a file; a ValueError says that it has none, or is no file."""
-    if what_is(path) != "file":
+def _content(path: Path) -> bytes:
+    """The bytes of a file; a ValueError says that it is none that can be opened as an image."""
+    if what_is(path) != "file" or path.stat().st_size > MAX_BYTES:
         raise ValueError(path)
-    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-        yield data
+    return path.read_bytes()
 
 
-def _persons(data: _Data) -> dict[str, str]:
+def _persons(data: bytes) -> dict[str, str]:
     there = _xmp(data)
     naics = there.mark.text if there.mark is not None else ""
     described = [there.texts[DESCRIPTION], _exif(data), _iptc(data), _png(data)]
@@ -83,7 +75,7 @@ def _persons(data: _Data) -> dict[str, str]:
     }
 
 
-def _xmp(data: _Data) -> Held:
+def _xmp(data: bytes) -> Held:
     start = data.find(b"<rdf:RDF")
     end = data.find(b"</rdf:RDF>", start)
     if not 0 <= start < end:
@@ -94,7 +86,7 @@ def _xmp(data: _Data) -> Held:
         return held(None, "")
 
 
-def _exif(data: _Data) -> str:
+def _exif(data: bytes) -> str:
     if data[:4] in _ORDERS:
         return _image_description(data, 0)
     for order in _ORDERS:
@@ -107,7 +99,7 @@ def _exif(data: _Data) -> str:
     return ""
 
 
-def _image_description(data: _Data, start: int) -> str:
+def _image_description(data: bytes, start: int) -> str:
     """The ImageDescription of a TIFF or an EXIF block that begins here."""
     order = "<" if data[start : start + 1] == b"I" else ">"
     try:
@@ -123,7 +115,7 @@ def _image_description(data: _Data, start: int) -> str:
     return ""
 
 
-def _iptc(data: _Data) -> str:
+def _iptc(data: bytes) -> str:
     block = data.find(_IPTC)
     found = data.find(_CAPTION, block, block + _LONGEST) if block >= 0 else -1
     if found < 0:
@@ -132,7 +124,7 @@ def _iptc(data: _Data) -> str:
     return _said(data[found + 5 : found + 5 + size])
 
 
-def _png(data: _Data) -> str:
+def _png(data: bytes) -> str:
     if data[:4] != b"\x89PNG":
         return ""
     for name in _PNG:
