@@ -157,6 +157,11 @@ def stamps(photos: Path) -> dict[Path, tuple[int, int]]:
     return found
 
 
+def leftovers(photos: Path) -> set[tuple[Path, int]]:
+    """What kills have left half-written."""
+    return {(path, path.stat().st_ino) for path in photos.rglob("*") if is_left(path)}
+
+
 def changed(photos: Path, before: Mapping[Path, tuple[int, int]]) -> int:
     return len(dict(stamps(photos).items() ^ before.items()))
 
@@ -164,7 +169,7 @@ def changed(photos: Path, before: Mapping[Path, tuple[int, int]]) -> int:
 def strike(home: Path, kind: str, doing: str, more: int, delay: float) -> Kill:
     """Start a run and kill it `delay` seconds after `more` files were written."""
     photos = home / "photos"
-    before, due = stamps(photos), None
+    before, left, due = stamps(photos), leftovers(photos), None
     with start(command(home, kind, doing)) as process:
         while process.poll() is None:
             if due is None and changed(photos, before) >= more:
@@ -176,8 +181,8 @@ def strike(home: Path, kind: str, doing: str, more: int, delay: float) -> Kill:
         said = process.stderr.read().decode()
     assert process.returncode == -signal.SIGKILL, f"it ended before its kill: {said}"
     written = changed(photos, before)
-    left = any(is_left(path) for path in photos.rglob("*"))
-    hit = "a file being written" if left else ("between two files" if written else "starting")
+    new = leftovers(photos) - left
+    hit = "a file being written" if new else ("between two files" if written else "starting")
     return Kill(kind, doing, written, hit)
 
 
@@ -188,8 +193,9 @@ def trials(home: Path, kills: int, seed: int, count: int) -> Iterator[Kill]:
     before = state(photos)
     for number, (kind, doing) in enumerate(PHASES):
         share = len(range(number, kills, len(PHASES)))
-        for _ in range(share):
-            more = rng.randint(0, count // (3 * share))  # so that the end is not reached
+        for kill in range(share):
+            # Some while it starts; the others so that the end is not reached.
+            more = rng.randint(1, 2 * count // (3 * share)) if kill % 4 else 0
             yield strike(
                 home, kind, doing, more, rng.uniform(0, 0.05 if more else STARTING_SECONDS)
             )
