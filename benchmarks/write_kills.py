@@ -30,7 +30,8 @@ from naic.tasks.caption.metadata.mark import ALT_TEXT, DESCRIPTION, EXIF_DESCRIP
 from naic.tasks.caption.metadata.xmp import scan
 
 PHOTOS, KILLS = 300, 30
-POLL_SECONDS, STARTING_SECONDS = 0.002, 2.0
+POLL_SECONDS = 0.002
+STARTING_SECONDS = {"write": 2.0, "undo": 0.4}  # without a model it starts at once
 PHASES = (("xmp", "write"), ("xmp", "undo"), ("exif", "write"), ("exif", "undo"))
 OWN_TEXT, OWN_ALT = "Grandmother's garden, 1987 \u2013 the roses", "My grandmother among her roses"
 # What a person or another program wrote, and no run may change. Programs: the last to write XMP.
@@ -196,9 +197,8 @@ def trials(home: Path, kills: int, seed: int, count: int) -> Iterator[Kill]:
         for kill in range(share):
             # Some while it starts; the others so that the end is not reached.
             more = rng.randint(1, 2 * count // (3 * share)) if kill % 4 else 0
-            yield strike(
-                home, kind, doing, more, rng.uniform(0, 0.05 if more else STARTING_SECONDS)
-            )
+            delay = rng.uniform(0, 0.05 if more else STARTING_SECONDS[doing])
+            yield strike(home, kind, doing, more, delay)
             check_whole(state(photos), before)
         with start(command(home, kind, doing)) as process:
             _, said = process.communicate()
