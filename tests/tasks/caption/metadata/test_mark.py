@@ -23,6 +23,7 @@ MARK = Mark("a cat", "naic", "m", "now", "0.5", "abc", {})
 def there(
     description: str = "", exif: str = "", alt: str = "", iptc: str = "", own: tuple[str, ...] = ()
 ) -> Held:
+    texts: dict[str, str | None]
     texts = {DESCRIPTION: description, EXIF_DESCRIPTION: exif, ALT_TEXT: alt, IPTC_CAPTION: iptc}
     return Held(texts, replace(MARK, before=dict.fromkeys(own)) if own else None)
 

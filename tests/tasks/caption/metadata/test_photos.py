@@ -98,6 +98,23 @@ def test_written_without_touching_a_pixel_and_taken_back(photos: Path, existing:
     assert sorted(folder.iterdir()) == paths
 
 
+def test_a_text_in_one_language_and_fields_without_text(photos: Path) -> None:
+    (path,) = photos.glob("plainj*")
+    tell(path, f"-{DESCRIPTION}-de=Unseres", f"-{EXIF_DESCRIPTION}^=", "-IFD0:Make=A camera")
+    before = tags(path)
+    assert before[EXIF_DESCRIPTION] == ""
+    assert DESCRIPTION not in before
+    run(path, write="exif")
+    assert {*tags(path)} - {*before} >= {ALT_TEXT}
+    assert DESCRIPTION not in tags(path)
+    run(path, write="exif", existing="overwrite")
+    after = tags(path)
+    assert {after[place] for place in PLACES} == {says(path.name).text}
+    assert after[f"{DESCRIPTION}-de"] == "Unseres"
+    undo(path)
+    assert tags(path) == before
+
+
 def test_refreshed_and_edited(photos: Path) -> None:
     (path,) = photos.glob("plainj*")
     before = tags(path)

@@ -65,8 +65,8 @@ def test_other_languages_stay() -> None:
 
 
 def test_how_programs_write_a_description_is_understood() -> None:
-    assert held(LIGHTROOM, "x").texts == {DESCRIPTION: "Ours & theirs", ALT_TEXT: ""}
-    assert held(DARKTABLE, "x").texts == {DESCRIPTION: "", ALT_TEXT: ""}
+    assert held(LIGHTROOM, "x").texts == {DESCRIPTION: "Ours & theirs", ALT_TEXT: None}
+    assert held(DARKTABLE, "x").texts == {DESCRIPTION: None, ALT_TEXT: None}
     assert held(DIGIKAM, "x").texts == {DESCRIPTION: "Plain <text>", ALT_TEXT: "alt of mine"}
     assert without_caption(put(EMPTY), "x") == EMPTY
 
@@ -116,7 +116,7 @@ def test_what_a_person_edited_since_is_theirs() -> None:
     assert there.open(PLACES, "skip") == [ALT_TEXT]
     left = without_caption(edited, "x")
     assert left is not None
-    assert held(left, "x").texts == {DESCRIPTION: "my cat", ALT_TEXT: ""}
+    assert held(left, "x").texts == {DESCRIPTION: "my cat", ALT_TEXT: None}
     again = with_caption(edited, MARK, [ALT_TEXT], "x")
     assert held(again, "x").texts == {DESCRIPTION: "my cat", ALT_TEXT: MARK.text}
 

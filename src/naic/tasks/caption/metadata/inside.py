@@ -70,8 +70,8 @@ def _persons(data: bytes) -> dict[str, str]:
     naics = there.mark.text if there.mark is not None else ""
     described = [there.texts[DESCRIPTION], _exif(data), _iptc(data), _png(data)]
     return {
-        IN_PHOTO["description"]: next((text for text in described if text not in ("", naics)), ""),
-        IN_PHOTO["alt"]: "" if there.own(ALT_TEXT) else there.texts[ALT_TEXT],
+        IN_PHOTO["description"]: next((text for text in described if text and text != naics), ""),
+        IN_PHOTO["alt"]: "" if there.own(ALT_TEXT) else there.texts[ALT_TEXT] or "",
     }
 
 

@@ -20,14 +20,19 @@ EXIF_DESCRIPTION = "IFD0:ImageDescription"
 # What people wrote may stand there too; naic itself never writes to these.
 IPTC_CAPTION = "IPTC:Caption-Abstract"
 PNG_DESCRIPTION = "PNG:Description"
+# What XMP says in other languages only, without a default.
+ELSEWISE = {DESCRIPTION: f"{DESCRIPTION} elsewise", ALT_TEXT: f"{ALT_TEXT} elsewise"}
 # What a person wrote into a photo itself, for its XMP file.
 IN_PHOTO = {"description": "description in the photo", "alt": "alt text in the photo"}
 
 # Programs show a description from any of several places: it is one text to a person, so a text of
 # theirs in one place keeps naic out of all of them.
 _TOGETHER = (
-    (DESCRIPTION, EXIF_DESCRIPTION, IPTC_CAPTION, PNG_DESCRIPTION, IN_PHOTO["description"]),
-    (ALT_TEXT, IN_PHOTO["alt"]),
+    (
+        *(DESCRIPTION, EXIF_DESCRIPTION, IPTC_CAPTION, PNG_DESCRIPTION),
+        *(ELSEWISE[DESCRIPTION], IN_PHOTO["description"]),
+    ),
+    (ALT_TEXT, ELSEWISE[ALT_TEXT], IN_PHOTO["alt"]),
 )
 
 
@@ -60,12 +65,12 @@ class Held:
     """What is there.
 
     Attributes:
-        texts: of each place that there can be, empty where nothing stands.
+        texts: of each place that there can be; None where there is no such field.
         mark: naic's, if it wrote here.
         toolkit: the program that wrote the XMP in a photo last.
     """
 
-    texts: Mapping[str, str]
+    texts: Mapping[str, str | None]
     mark: Mark | None = None
     toolkit: str | None = None
 
@@ -78,7 +83,7 @@ class Held:
         """Whether a person decided what stands there; to empty what naic wrote is a decision."""
         if self.mark is not None and place in self.mark.before:
             return self.texts[place] != self.mark.text
-        return bool(self.texts[place].strip())
+        return bool((self.texts[place] or "").strip())
 
     def open(self, writes: Collection[str], existing: Existing) -> list[str]:
         """The places among `writes` that may get a caption."""

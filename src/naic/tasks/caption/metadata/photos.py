@@ -20,6 +20,7 @@ from naic.tasks.caption.metadata.exiftool import ExifTool
 from naic.tasks.caption.metadata.mark import (
     ALT_TEXT,
     DESCRIPTION,
+    ELSEWISE,
     EXIF_DESCRIPTION,
     IPTC_CAPTION,
     PNG_DESCRIPTION,
@@ -45,7 +46,7 @@ _READ = [
     *(f"-{place}*" for place in _IN_LANGUAGES),
 ]
 _WITHOUT_EXIF = ("GIF",)
-_NOTHING = Held(dict.fromkeys((*_PLAIN, *_IN_LANGUAGES), ""))
+_NOTHING = Held(dict.fromkeys((*_PLAIN, *_IN_LANGUAGES)))
 _NO_FORMAT = "ExifTool cannot write these fields into a file of this format"
 _XMP_HINT = "Use --write xmp, which makes a file beside it."
 
@@ -102,7 +103,7 @@ class Photos:
         if not places:
             return False
         old = _taken_back(there)
-        before = {place: old.get(place, there.texts[place] or None) for place in places}
+        before = {place: old.get(place, there.texts[place]) for place in places}
         before[_TOOLKIT] = there.mark.before.get(_TOOLKIT) if there.mark else there.toolkit
         full = replace(mark, before=before)
         marks = {name: getattr(full, own) for own, name in _MARKS.items()}
@@ -175,12 +176,12 @@ def _taken_back(there: Held) -> dict[str, str | None]:
 
 
 def _assignment(place: str, value: str | None) -> str:
-    """An argument that sets a place, or empties it."""
+    """An argument that sets a place, to nothing too, or removes it."""
     language = f"-{DEFAULT}" if place in _IN_LANGUAGES else ""
     text = (value or "").replace("&", "&amp;")  # -E takes it back
     for sign, entity in (("\n", "&#10;"), ("\r", "&#13;"), (" ", "&#32;"), ("\t", "&#9;")):
         text = text.replace(sign, entity)
-    return f"-{place}{language}={text}"
+    return f"-{place}{language}{'^' if value == '' else ''}={text}"
 
 
 def _file(path: str) -> str:
@@ -220,10 +221,10 @@ def _text(value: object) -> str:
 
 
 def _held(tags: Mapping[str, str]) -> Held:
-    texts = {place: tags.get(place, "") for place in (*_PLAIN, *_IN_LANGUAGES)}
+    texts = {place: tags.get(place) for place in (*_PLAIN, *_IN_LANGUAGES)}
     for place in _IN_LANGUAGES:
         others = (text for name, text in tags.items() if name.startswith(f"{place}-"))
-        texts[place] = texts[place] or next(others, "")
+        texts[ELSEWISE[place]] = next(others, None) if texts[place] is None else None
     if tags[_TYPE] in _WITHOUT_EXIF:
         del texts[EXIF_DESCRIPTION]
     if _MARKS["text"] not in tags:

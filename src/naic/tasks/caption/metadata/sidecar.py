@@ -49,7 +49,7 @@ def held(data: bytes | None, where: str) -> Held:
         DataError: it cannot be used.
     """
     if data is None:
-        return Held(dict.fromkeys(PLACES, ""))
+        return Held(dict.fromkeys(PLACES))
     return _held(scan(data, where))
 
 
@@ -73,8 +73,8 @@ def read_before(text: str) -> dict[str, str | None]:
     return {name: old for name, old in found.items() if isinstance(old, str | None)}
 
 
-def _shown(texts: Texts) -> str:
-    return texts.get(DEFAULT) or next((text for text in texts.values() if text.strip()), "")
+def _shown(texts: Texts) -> str | None:
+    return texts.get(DEFAULT) or next((text for text in texts.values() if text.strip()), None)
 
 
 def with_caption(data: bytes | None, mark: Mark, places: Collection[str], where: str) -> bytes:
