@@ -88,8 +88,8 @@ class CaptionOptions:
         undo: Take back what --write wrote, and nothing else; no model is loaded. Without --write,
             from XMP files and from photos.
         existing: What to do where captions are already. skip: caption only the images that have
-            none; overwrite; append: keep those and add to them. By default, skip with --format txt,
-            and an --out that is there is refused.
+            none; overwrite; append: keep those and add to them. By default, skip with --format txt
+            and --write, and an --out that is there is refused.
         recursive: Take the images beneath a folder too, not only those in it.
         null: The names on standard input end in NUL, as of find -print0.
         prefix: Text to put before each caption.
