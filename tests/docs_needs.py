@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import pytest
 import skimage
 
 from naic.cli.main import main
@@ -70,6 +71,8 @@ def captions(path: Path, images: Sequence[Path] = (), first: int = 1) -> None:
 
 
 def caption(words: list[str], options: Any) -> list[str]:
+    if options.write == "exif" and shutil.which("exiftool") is None:
+        pytest.skip("ExifTool is not installed")
     seeing(Path("shipped"))
     photo(Path("photo.jpg"))
     for path in options.paths:

@@ -123,6 +123,16 @@ def test_a_card_that_torch_cannot_use_is_told(monkeypatch: pytest.MonkeyPatch) -
     assert found("graphics").state == "missing"
     assert found("Java").state == "missing"
     assert "Only SPICE needs it." in found("Java").todo
+    assert found("ExifTool").state == "missing"
+    assert "Only naic caption --write exif needs it." in found("ExifTool").todo
+
+
+def test_exiftool_is_asked_for_its_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / "exiftool"
+    program.write_text("#!/bin/sh\necho 12.34\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    assert found("ExifTool") == Finding("ExifTool", "works", f"version 12.34, {program}")
 
 
 def test_folders_that_cannot_be_written_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -56,7 +56,9 @@ class Finding:
 
 def examine() -> Iterator[Finding]:
     """All findings, each as soon as it is known: the last ones take seconds."""
-    for look in (_python, _packages, *_extras(), _processor, _memory, _graphics, _java, *_places()):
+    programs = (_java, _exiftool)
+    machine = (_processor, _memory, _graphics)
+    for look in (_python, _packages, *_extras(), *machine, *programs, *_places()):
         yield _safely(look)
     yield from caption_something()
 
@@ -200,6 +202,17 @@ def _java() -> Finding:
     except NaicError as error:
         todo = f"Only SPICE needs it. {error.hint}"
         return Finding("Java", "missing", f"{error.what} {error.why}", todo)
+
+
+def _exiftool() -> Finding:
+    from naic.tasks.caption.metadata.exiftool import find_exiftool, version
+
+    try:
+        program = find_exiftool()
+        return Finding("ExifTool", "works", f"version {version(program)}, {program}")
+    except NaicError as error:
+        todo = f"Only naic caption --write exif needs it. {error.hint}"
+        return Finding("ExifTool", "missing", error.why, todo)
 
 
 def _places() -> Iterator[Callable[[], Finding]]:

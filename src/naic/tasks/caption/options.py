@@ -1,7 +1,7 @@
 """The options of `naic caption`."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, get_args
 
@@ -23,6 +23,7 @@ MOST_AT_ONCE = 4096  # as the captioner has it, which is not imported for this: 
 
 Format = Literal["text", "json", "jsonl", "csv", "txt", "coco"]
 Existing = Literal["skip", "overwrite", "append"]
+Write = Literal["xmp", "exif"]
 Runtime = Literal["auto", "eager", "compile", "graph", "onnx"]
 Precision = Literal["auto", "float32", "bfloat16", "float16", "int8"]
 
@@ -32,6 +33,7 @@ _SUFFIXES: dict[str, tuple[Format, ...]] = {
     ".jsonl": ("jsonl",),
     ".csv": ("csv",),
 }
+_FOR_UNDO = ("paths", "write", "undo", "recursive", "null")
 _OTHER_NAME = "Leave --format away, or name another file."
 
 
@@ -86,9 +88,14 @@ class CaptionOptions:
             default what --out ends in, .json, .jsonl or .csv, and text otherwise.
         out: The file for the captions, which are printed by default; of --format txt a folder that
             takes the files, in folders as the images are.
+        write: Put the captions where other programs read them: xmp, a file photo.xmp beside each
+            photo; exif, into the photo itself, by ExifTool. With --existing overwrite also where a
+            person has written something.
+        undo: Take back what --write wrote, and nothing else; no model is loaded. Without --write,
+            from XMP files and from photos.
         existing: What to do where captions are already. skip: caption only the images that have
-            none; overwrite; append: keep those and add to them. By default, skip with --format txt,
-            and an --out that is there is refused.
+            none; overwrite; append: keep those and add to them. By default, skip with --format txt
+            and --write, and an --out that is there is refused.
         recursive: Take the images beneath a folder too, not only those in it.
         null: The names on standard input end in NUL, as of find -print0.
         prefix: Text to put before each caption.
@@ -121,6 +128,8 @@ class CaptionOptions:
         Format | None, arg(metavar=_choices(Format), help_behavior_hint="(default: by --out)")
     ] = None
     out: Annotated[_Out | None, arg(metavar="PATH")] = None
+    write: Annotated[Write | None, arg(metavar=_choices(Write))] = None
+    undo: bool = False
     existing: Annotated[Existing | None, arg(metavar=_choices(Existing))] = None
     recursive: bool = True
     null: bool = False
@@ -160,7 +169,7 @@ class CaptionOptions:
     @property
     def prints(self) -> bool:
         """Whether the captions go to standard output."""
-        return self.out is None and self.kind != "txt"
+        return self.out is None and self.kind != "txt" and not self.write and not self.undo
 
     @property
     def _suffix(self) -> str:
@@ -175,7 +184,12 @@ class CaptionOptions:
             why = "it is about a list on standard input, and none is read"
             raise ConfigError("--null", why, f"Name {STDIN} among the paths.")
         self._check_numbers()
-        self._check_output()
+        if self.undo:
+            self._check_undo()
+        elif self.write is not None:
+            self._check_write()
+        else:
+            self._check_output()
         for name, text in (("--prefix", self.prefix), ("--suffix", self.suffix)):
             try:
                 text.encode()
@@ -232,6 +246,28 @@ class CaptionOptions:
         if self.alternatives > choices:
             why = f"{self.alternatives} are more than the {choices} that are rescored"
             raise ConfigError("--alternatives", why, "Raise --rescore-choices, or ask for fewer.")
+
+    def _check_undo(self) -> None:
+        """Refuse what is about captions that are made: none is."""
+        for own in fields(self):
+            if own.name not in _FOR_UNDO and getattr(self, own.name) != own.default:
+                why = "--undo takes captions back, and makes none"
+                raise ConfigError(f"--{own.name.replace('_', '-')}", why, "Leave it away.")
+
+    def _check_write(self) -> None:
+        """Refuse what metadata have no place for."""
+        for name in ("format", "out", "alternatives", "confidence"):
+            if getattr(self, name):
+                why = "--write puts the captions, with their confidence, into metadata only"
+                hint = "Leave it away, or give a second command without --write."
+                raise ConfigError(f"--{name}", why, hint)
+        if self.existing == "append":
+            why = "a photo has one description, to which nothing is added"
+            raise ConfigError("--existing append", why, "Use skip or overwrite.")
+        for name, text in (("--prefix", self.prefix), ("--suffix", self.suffix)):
+            if not text.isprintable():
+                why = "it has a character that cannot be printed, which metadata cannot hold"
+                raise ConfigError(name, why, "Leave that away.")
 
     def _check_output(self) -> None:
         """Refuse options that the format has no place for, rather than forget them."""

@@ -35,9 +35,10 @@ class Captioned:
     """What came of a run.
 
     Attributes:
-        captions: how many images got one, in this run or before it was taken up.
+        captions: how many images got one, in this run or before it was taken up; or lost one, with
+            --undo.
         resumed: those of them that were captioned before this run went on.
-        kept: images that were not captioned, since they had captions already.
+        kept: images that were not captioned, since they had captions already; or had none of naic.
         unsure: images whose captions are left out, since the model is not sure enough of them.
         bad: images that could not be used, and paths that gave none.
         skipped: files that naic cannot open, each beside an image of the same name that it can.
@@ -93,7 +94,11 @@ def caption(
         )
         for problem in problems:
             run.tell(problem)
-        if options.kind == "txt":
+        if options.undo:
+            run.take_back(images)
+        elif options.write is not None:
+            run.into_metadata(images)
+        elif options.kind == "txt":
             run.beside(images)
         elif options.out is None:
             run.print(images, printed)
@@ -243,6 +248,46 @@ class _CaptionRun:
                     self.tell(failed)
                 else:
                     self.done.captions += 1
+
+    def into_metadata(self, images: Sequence[Found]) -> None:
+        """Write the captions into XMP files, or into the photos."""
+        from naic.tasks.caption.metadata.writing import Writing, kind_of
+
+        with kind_of(self.options) as kind:
+            writing = Writing(kind, self.options, self.callbacks.problem)
+            todo, problems, self.done.kept = writing.choose(images)
+            for problem in problems:
+                self.tell(problem)
+            with writing.begun(todo):
+                for image, outcome in self._outcomes(todo):
+                    if isinstance(outcome, Unsure):
+                        self.leave_out(image.path, outcome)
+                    elif isinstance(outcome, Problem):
+                        self.tell(outcome)
+                    else:
+                        self._count(writing.write(image, outcome))
+
+    def take_back(self, images: Sequence[Found]) -> None:
+        """Take back what naic wrote into metadata; an image counts once."""
+        from naic.tasks.caption.metadata.writing import take_back
+
+        outcomes = take_back(self.options, images, self.callbacks.problem)
+        for number, found in enumerate(outcomes, 1):
+            problems = [own for own in found if isinstance(own, Problem)]
+            for problem in problems:
+                self.tell(problem)
+            if not problems:
+                self._count(any(found))
+            self.update(Progress(number, len(images), self.done.bad))
+
+    def _count(self, outcome: bool | Problem) -> None:
+        """Count an image that was changed, needed no change, or could not be used."""
+        if isinstance(outcome, Problem):
+            self.tell(outcome)
+        elif outcome:
+            self.done.captions += 1
+        else:
+            self.done.kept += 1
 
     def _outcomes(
         self, images: Sequence[Found], done: int = 0
