@@ -27,7 +27,7 @@ from naic.runtime.export import export_graph
 from naic.runtime.graphs import Graph, beside, precisions
 from naic.runtime.load import load_whole
 from naic.runtime.onnx_engine import OnnxEngine
-from naic.runtime.skeleton import DATA, PRECISIONS, graph_names
+from naic.runtime.skeleton import DATA, PRECISIONS, fill, graph_names
 from naic.tasks.beside import graphs_if_possible, put_graphs
 from naic.tasks.options import PackOptions
 from naic.tasks.pack import pack_model
@@ -176,7 +176,7 @@ def test_several_at_once_are_no_matter(home: Home, cache: Path) -> None:
 
 def test_another_process_may_be_faster(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its folder is there when this one wants to give its own that name."""
-    real = graphs.fill
+    real = fill
 
     def slowly(*arguments: Any) -> Iterator[Any]:
         monkeypatch.setattr(graphs, "fill", real)
@@ -271,8 +271,8 @@ def test_files_that_are_no_json_or_no_weights_are_refused(home: Home, tmp_path: 
 
 
 def test_a_processor_takes_the_graph_and_what_is_asked_for_wins(home: Home) -> None:
-    def chosen(*how: str) -> tuple[str, str]:
-        engine = ready.make_ready(home.model, *how).engine
+    def chosen(device: str, runtime: str, precision: str) -> tuple[str, str]:
+        engine = ready.make_ready(home.model, device, runtime, precision).engine
         return engine.runtime, engine.precision
 
     assert chosen("cpu", "auto", "auto") == ("onnx", "int8")

@@ -5,7 +5,7 @@ from naic.tasks.caption.options import CaptionOptions
 from naic.tasks.watch.options import WatchOptions
 
 # A watch has a folder for paths, and writes text files where there are none: these have no place.
-NOT_OF_A_WATCH = {"paths", "format", "existing", "null", "confidence"}
+NOT_OF_A_WATCH = {"paths", "format", "existing", "null", "confidence", "undo"}
 
 
 def test_a_watch_has_the_options_of_naic_caption() -> None:

@@ -473,3 +473,23 @@ def test_whatever_happens_all_photos_that_are_whole_get_their_text(
 
 def is_whole(path: Path) -> bool:
     return path.read_bytes() == JPEG
+
+
+def test_into_metadata_and_not_twice(home: Path) -> None:
+    """That a photo has its caption is remembered; what a person wrote afterwards stays."""
+    drop("in/a.jpg")()
+    drop("in/bad.jpg", JPEG[:300])()
+    fake = Opening()
+    heard = run("in", *[nothing] * 3, drop("in/b.png", PNG), *[nothing] * 4, write="xmp", fake=fake)
+    assert heard.lines == [f"in/{name}: {says(name).text}" for name in ("a.jpg", "b.png")]
+    assert fake.seen == ["a.jpg", "bad.jpg", "b.png"]
+    found = {path.name: path.read_text() for path in Path("in").glob("*.xmp")}
+    assert len(found) == 2
+    assert says("a.jpg").text in found["a.xmp"]
+    assert texts("in") == set()
+    assert run("in", *[nothing] * 3, write="xmp", fake=fake).problems == []
+    Path("in", NAME).unlink()
+    heard = run("in", *[nothing] * 3, write="xmp", fake=fake)
+    assert fake.seen == ["a.jpg", "bad.jpg", "b.png", "bad.jpg"]
+    assert [problem.where for problem in heard.problems] == ["in/bad.jpg"]
+    assert {path.name: path.read_text() for path in Path("in").glob("*.xmp")} == found

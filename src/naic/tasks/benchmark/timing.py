@@ -127,7 +127,7 @@ def machine(device: torch.device | Place) -> dict[str, Any]:
         "packages": {name: version for name in PACKAGES if (version := _version(name))},
     }
     if device.type == "cuda":
-        memory = torch.cuda.get_device_properties(device).total_memory
+        memory = torch.cuda.get_device_properties(str(device)).total_memory
         found |= {"gpu_memory_gib": round(memory / 2**30, 1), "driver": _driver()}
         found |= {"cuda": torch.version.cuda}
     return found

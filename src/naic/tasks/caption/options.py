@@ -58,7 +58,7 @@ def path_word(option: str) -> PrimitiveConstructorSpec[Path]:
     )
 
 
-def _choices(kind: object) -> str:
+def choices_of(kind: object) -> str:
     """How the help shows them; by itself it would name None among them."""
     return f"{{{','.join(get_args(kind))}}}"
 
@@ -125,12 +125,12 @@ class CaptionOptions:
     rescore_choices: Annotated[int, arg(metavar="N")] = CHOICES
     rescore_weight: Annotated[float, arg(metavar="W")] = 0.0
     format: Annotated[
-        Format | None, arg(metavar=_choices(Format), help_behavior_hint="(default: by --out)")
+        Format | None, arg(metavar=choices_of(Format), help_behavior_hint="(default: by --out)")
     ] = None
     out: Annotated[_Out | None, arg(metavar="PATH")] = None
-    write: Annotated[Write | None, arg(metavar=_choices(Write))] = None
+    write: Annotated[Write | None, arg(metavar=choices_of(Write))] = None
     undo: bool = False
-    existing: Annotated[Existing | None, arg(metavar=_choices(Existing))] = None
+    existing: Annotated[Existing | None, arg(metavar=choices_of(Existing))] = None
     recursive: bool = True
     null: bool = False
     prefix: str = ""

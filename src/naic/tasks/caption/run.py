@@ -119,7 +119,10 @@ def caption_beside(
     """
     with callbacks.progress("captions") as update:
         run = _CaptionRun(options, callbacks, update, lambda _: speaker, Captioned())
-        run.beside(images)
+        if options.write is not None:
+            run.into_metadata(images)
+        else:
+            run.beside(images)
         return run.done
 
 

@@ -89,19 +89,28 @@ class Arrivals:
         """Leave a photo alone until it changes."""
         self._record.note(image.name, self._waiting[image.path].seen)
 
+    def leave_alone(self, image: Found) -> None:
+        """The same from now on: its caption was written into it just now, or need not be."""
+        if seen := signature_of(image.path):
+            self._record.note(image.name, seen)
+
     def put_off(self, image: Found, seconds: float) -> None:
         """Leave a photo alone for a while."""
         self._later[image.path] = self._clock() + seconds
 
     def done(self, image: Found) -> bool:
-        """Whether a photo has its text."""
-        return os.path.lexists(sidecar(image, self._options.out))
+        """Whether a photo has its text; metadata show by no name: see `leave_alone`."""
+        return self._options.write is None and os.path.lexists(sidecar(image, self._options.out))
 
     def _owners(self, images: Sequence[Found], in_vain: set[str]) -> Iterator[Found]:
         """The photos without a text; of those that would have the same one, the first.
 
-        The others are told of, and their names are put to those that are tried `in_vain`.
+        The others are told of, and their names are put to those that are tried `in_vain`. With
+        --write they have no text, and all are given.
         """
+        if self._options.write is not None:
+            yield from images
+            return
         for own in by_sidecar(images, self._options.out, Places()).values():
             kept = next((image for image in own if not cannot_open(image.path)), own[0])
             for image in own:

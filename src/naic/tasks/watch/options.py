@@ -10,7 +10,15 @@ from tyro.conf import FlagCreatePairsOff, Positional, arg
 
 from naic.errors import ConfigError
 from naic.files import printable, what_is
-from naic.tasks.caption.options import CHOICES, CaptionOptions, Precision, Runtime, path_word
+from naic.tasks.caption.options import (
+    CHOICES,
+    CaptionOptions,
+    Precision,
+    Runtime,
+    Write,
+    choices_of,
+    path_word,
+)
 
 SETTLE = 2.0  # seconds
 SELDOM = 60.0  # seconds between looks where events tell of what is new
@@ -33,6 +41,8 @@ class WatchOptions:
             logarithm of its probability.
         out: A folder that takes the text files, in folders as the photos are; by default each lies
             beside its photo.
+        write: Put the captions where other programs read them: xmp, a file photo.xmp beside each
+            photo; exif, into the photo itself, by ExifTool. What a person wrote there stays.
         recursive: Watch the folders beneath FOLDER too.
         prefix: Text to put before each caption.
         suffix: Text to put after each caption.
@@ -61,6 +71,7 @@ class WatchOptions:
     rescore_choices: Annotated[int, arg(metavar="N")] = CHOICES
     rescore_weight: Annotated[float, arg(metavar="W")] = 0.0
     out: Annotated[Path | None, path_word("--out"), arg(metavar="DIR")] = None
+    write: Annotated[Write | None, arg(metavar=choices_of(Write))] = None
     recursive: bool = True
     prefix: str = ""
     suffix: str = ""
@@ -89,7 +100,7 @@ class WatchOptions:
         names = {field.name for field in dataclasses.fields(CaptionOptions)}
         shared = [field.name for field in dataclasses.fields(self) if field.name in names]
         given = {name: getattr(self, name) for name in shared}
-        return CaptionOptions((self.folder,), format="txt", **given)
+        return CaptionOptions((self.folder,), format=None if self.write else "txt", **given)
 
     def check(self) -> None:
         """Refuse what cannot be, before anything is looked at."""

@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from naic.errors import ImageError, Problem, StoreError
 from naic.files import printable
+from naic.images.formats import without_suffix
 from naic.progress import Callbacks
 from naic.resume import locked
 from naic.tasks.caption.find import Found
@@ -166,8 +167,8 @@ class _Watch:
                 self._arrivals.put_off(image, BUSY)
             return
         finally:
-            self._say_what_is_done(images, careful.captions)
-        bad = {problem.where: problem for problem in heard}
+            bad = {problem.where: problem for problem in heard}
+            self._say_what_is_done(images, careful.captions, bad)
         for image in images:
             where = printable(image.path)
             if self._arrivals.done(image) or image.path in careful.changed:
@@ -175,14 +176,24 @@ class _Watch:
             elif where in bad:
                 self._tell(bad.pop(where))
                 self._arrivals.give_up(image)
+            elif self._written(image, bad):
+                self._arrivals.leave_alone(image)
             else:
                 self._arrivals.put_off(image, UNWRITABLE)
         for problem in bad.values():  # with texts
             self._tell_once(problem)
 
-    def _say_what_is_done(self, images: Sequence[Found], captions: "dict[str, Caption]") -> None:
+    def _written(self, image: Found, bad: Container[str]) -> bool:
+        """Whether --write did with a photo what was to be done: nothing bad was heard of it."""
+        names = (image.path, f"{without_suffix(image.path)}.xmp", f"{image.path}.xmp")
+        return self._options.write is not None and not any(printable(own) in bad for own in names)
+
+    def _say_what_is_done(
+        self, images: Sequence[Found], captions: "dict[str, Caption]", bad: Container[str]
+    ) -> None:
         for image in images:
-            if image.path in captions and self._arrivals.done(image):
+            done = self._arrivals.done(image) or self._written(image, bad)
+            if image.path in captions and done:
                 self.done.captions += 1
                 self._said(self._rows.row(image.path, captions[image.path]))
 
