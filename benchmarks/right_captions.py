@@ -1,4 +1,4 @@
-"""What is called a right caption: fixed before anything was fitted (docs/decisions/030-confidence.md).
+"""What is called a right caption, fixed before anything was fitted (docs/decisions/030).
 
 A caption is right if
 
@@ -184,8 +184,8 @@ class Judge:
 def one_against_others(
     images: Mapping[str, Sequence[str]], count: int
 ) -> tuple[list[str], list[list[str]]]:
-    """Of `count` images at most one caption each, drawn by a fixed seed, and the others' captions."""
-    draw = random.Random(SEED)  # noqa: S311 - no secret
+    """One caption each of `count` images at most, drawn by a fixed seed, and the other people's."""
+    draw = random.Random(SEED)
     several = sorted(name for name, own in images.items() if len(own) > 1)
     captions, others = [], []
     for name in draw.sample(several, min(count, len(several))):

@@ -57,6 +57,8 @@ class Captioner:
     Attributes:
         engine: what runs the model: its runtime, device, precision and size of images.
         vocabulary: the words that it can say.
+        calibration: what makes chances of being right of its captions' probabilities; None: the
+            model has no such map, or a teacher has the last word.
     """
 
     def __init__(
@@ -95,6 +97,7 @@ class Captioner:
             raise ConfigError("--device", why, f"Free some of it, or use {_ON_CPU}.") from error
         self.engine = ready.engine
         self.vocabulary = ready.vocabulary
+        self.calibration = ready.calibration
         self._where = ready.where
         self._searches = ready.searches
         self._rescorer = ready.rescorer
@@ -245,7 +248,7 @@ class Captioner:
             elif decoding.alternatives and self._searches is not None:
                 words, scores = self._searches.beams(pixels, decoding.alternatives)
                 found = found_sentences(words.tolist(), scores.tolist())
-        return write(said, found, self.vocabulary, decoding)
+        return write(said, found, self.vocabulary, decoding, self.calibration)
 
     def _check(self, said: Proposals) -> None:
         """Refuse words of which a model says nothing."""

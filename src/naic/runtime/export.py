@@ -18,7 +18,7 @@ from naic.errors import ConfigError, MissingExtraError
 from naic.runtime.engines import Whole
 from naic.runtime.int8 import even_out, quantised, quiet
 from naic.runtime.load import LoadedWhole
-from naic.runtime.onnx_engine import FORMAT, VERSION
+from naic.runtime.onnx_engine import CALIBRATED, FORMAT, VERSION
 
 if TYPE_CHECKING:
     import onnx
@@ -105,6 +105,8 @@ def export_graph(what: str, loaded: LoadedWhole, precision: str) -> Exported:
         "pixels": str(loaded.pixels),
         "vocabulary": json.dumps(loaded.vocabulary.words),
     }
+    if loaded.calibration is not None:
+        facts[CALIBRATED] = loaded.calibration.as_json()
     traced.producer_name, traced.producer_version = "naic", __version__
     onnx.helper.set_model_props(traced, facts)
     agents, top = words.shape[1:]

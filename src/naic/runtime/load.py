@@ -20,6 +20,7 @@ from naic.models.folder import (
     ModelSettings,
     load_model,
 )
+from naic.runtime.calibration import CALIBRATION, Calibration, read_calibration
 from naic.runtime.engines import (
     KINDS,
     MOST_PIXELS,
@@ -53,6 +54,7 @@ class Ready(NamedTuple):
         vocabulary: its words.
         searches: the network itself if its alternatives need a search, as a causal one's; else
             None.
+        calibration: how likely its captions are to be right, if that has been measured.
         rescorer: a teacher that chooses what is said, if there is one.
     """
 
@@ -60,6 +62,7 @@ class Ready(NamedTuple):
     engine: Engine
     vocabulary: Vocabulary
     searches: Whole | None
+    calibration: Calibration | None
     rescorer: "Rescorer | None" = None
 
 
@@ -70,6 +73,7 @@ class LoadedWhole(NamedTuple):
     settings: ModelSettings
     vocabulary: Vocabulary
     pixels: int
+    calibration: Calibration | None = None
 
 
 def make_ready(
@@ -116,12 +120,14 @@ def make_ready(
         keep_freed_memory()
     engine = kinds[runtime](loaded.whole, loaded.pixels, chosen, precision)
     searches = None if loaded.whole.spec.beams is None else loaded.whole
+    # The probabilities of a teacher are another model's.
+    calibration = loaded.calibration if teacher is None else None
     rescorer = None
     if rescore is not None and teacher is not None:
         from naic.runtime.rescorer import Rescorer
 
         rescorer = Rescorer(teacher, rescore, loaded.vocabulary, engine)
-    return Ready(where, engine, loaded.vocabulary, searches, rescorer)
+    return Ready(where, engine, loaded.vocabulary, searches, calibration, rescorer)
 
 
 def _with_teacher(loaded: LoadedWhole, rescore: "Rescoring") -> "tuple[LoadedWhole, TeacherForced]":
@@ -160,7 +166,8 @@ def find_model(model: str | Path) -> Path:
         raise CheckpointError(str(model), why, hint) from error
     try:
         # Nothing else is fetched: what these files hold is checked, and none of it is code.
-        found = snapshot_download(str(model), allow_patterns=[WEIGHTS, CONFIG, VOCABULARY, CARD])
+        wanted = [WEIGHTS, CONFIG, VOCABULARY, CARD, CALIBRATION]
+        found = snapshot_download(str(model), allow_patterns=wanted)
     except Exception as error:  # the client has a tree of errors, and so has its network library
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
         why = f"there is no such model here, and the hub does not give it ({reason})"
@@ -200,7 +207,7 @@ def load_whole(folder: Path) -> LoadedWhole:
         raise CheckpointError(str(folder / CONFIG), why, "Use the file as it was saved.")
     backbone = None if own else _backbone(folder, settings, pixels)
     whole = Whole(loaded.spec, loaded.model, backbone)
-    return LoadedWhole(whole, settings, loaded.vocabulary, pixels)
+    return LoadedWhole(whole, settings, loaded.vocabulary, pixels, read_calibration(folder))
 
 
 def _backbone(folder: Path, settings: ModelSettings, pixels: int) -> nn.Module:
@@ -237,7 +244,7 @@ def _exported(
     if precision not in ("auto", engine.precision):
         why = f"{path.name} is {engine.precision}, not {precision}"
         raise ConfigError("precision", why, f"Leave it out. {_EXPORT} --precision {precision}")
-    return Ready(path, engine, engine.vocabulary, None)
+    return Ready(path, engine, engine.vocabulary, None, engine.calibration)
 
 
 def _check(runtime: str, precision: str, device: torch.device) -> None:

@@ -14,11 +14,13 @@ import torch
 from torch import Tensor
 
 from naic.errors import CheckpointError, ConfigError, MissingExtraError, NaicError
+from naic.runtime.calibration import Calibration, parse_calibration
 from naic.runtime.engines import MOST_PIXELS
 from naic.runtime.sentences import Proposals
 from naic.text.vocabulary import NEVER, Vocabulary
 
 FORMAT, VERSION = "naic", "1"  # the first fact of a graph's metadata: that it is ours
+CALIBRATED = "calibration"  # the fact that the map of its model is, where it has one
 ERRORS_ONLY = 3  # of ONNX Runtime's levels of what to print
 MOST_SURE = 1.001  # a probability of 1, and what rounding adds to it
 PRECISIONS = ("float32", "int8")
@@ -34,6 +36,7 @@ class OnnxEngine:
         precision: "float32" or "int8".
         pixels: P, the side of the images that it takes.
         vocabulary: its words, which are in the graph.
+        calibration: how likely its captions are to be right, if that is in it too.
     """
 
     runtime = "onnx"
@@ -64,6 +67,7 @@ class OnnxEngine:
             known = "of another version of naic" if FORMAT in facts else "none of naic's"
             raise CheckpointError(str(path), f"is a graph, but {known}", "Make one: naic export")
         self.precision, self.pixels, self.vocabulary = _read(path, facts)
+        self.calibration = _read_calibration(path, facts)
         if self.precision != "int8" or device.type != "cpu" or threads == 1:
             self._graph = b""  # it takes whole batches, and needs no second session
 
@@ -182,6 +186,11 @@ def _read(path: Path, facts: dict[str, str]) -> tuple[str, int, Vocabulary]:
         why = f"images of {pixels:,} pixels a side are not from 1 to {MOST_PIXELS:,}"
         raise CheckpointError(str(path), why, "Make it again: naic export")
     return precision, pixels, vocabulary
+
+
+def _read_calibration(path: Path, facts: dict[str, str]) -> Calibration | None:
+    text = facts.get(CALIBRATED)
+    return None if text is None else parse_calibration(text, f"{path}: its calibration")
 
 
 def _damaged(path: Path, error: Exception) -> CheckpointError:

@@ -18,6 +18,7 @@ import numpy.typing as npt
 from naic.decode.best_first import Sentence, n_best
 from naic.decode.chains import told, told_after
 from naic.decode.decoding import CHOICES, Decoding, likeliest_words, without_repeats
+from naic.runtime.calibration import Calibration
 from naic.text.vocabulary import PERIOD, Vocabulary
 
 
@@ -71,7 +72,11 @@ class Word:
 
 @dataclass(frozen=True, slots=True)
 class Alternative:
-    """A whole sentence, and its probability: that of all its words and of its end."""
+    """A whole sentence, and its probability: that of all its words and of its end.
+
+    That is so with a calibration too: sentences are compared by it, and their chances of being
+    right have been measured of what the model says, not of what it could have said.
+    """
 
     text: str
     confidence: float
@@ -84,16 +89,20 @@ class Caption:
     Attributes:
         text: the sentence without its period.
         words: those of the text, one for each agent from the first on.
-        confidence: the probability of the whole sentence: of all its words and of its end. Of one
-            that was cut, of what the agents said up to the limit or the period.
+        confidence: the chance that the caption is right, if `calibrated`; else its probability.
         alternatives: sentences that it could have said, if they were asked for: first the caption
             itself, then the others, the likeliest first.
+        probability: that of the whole sentence: of all its words and of its end. Of one that was
+            cut, of what the agents said up to the limit or the period.
+        calibrated: whether the model has a map from probabilities to chances of being right.
     """
 
     text: str
     words: tuple[Word, ...]
     confidence: float
-    alternatives: tuple[Alternative, ...] = ()
+    alternatives: tuple[Alternative, ...]
+    probability: float
+    calibrated: bool
 
 
 def write(
@@ -101,15 +110,24 @@ def write(
     found: Sequence[Sequence[Sentence]] | None,
     vocabulary: Vocabulary,
     decoding: Decoding,
+    calibration: Calibration | None = None,
 ) -> list[Caption]:
-    """The captions of B images; `found` are the sentences of a model that searches for them."""
+    """The captions of B images.
+
+    Args:
+        proposals: what the network proposes.
+        found: the sentences of a model that searches for them; else None.
+        vocabulary: its words.
+        decoding: which sentences may be said.
+        calibration: what makes chances of the captions' probabilities; None: nothing does.
+    """
     spoken = _spoken(proposals, decoding)
     words, log_probs = spoken.words.tolist(), spoken.log_probs.tolist()
     others: Iterable[Iterable[Sentence] | None] = [None] * len(words) if found is None else found
     if spoken.chain is not None:
         others = (_search_chain(*row, decoding) for row in zip(*spoken.chain, strict=True))
     rows = zip(words, log_probs, others, strict=True)
-    return [_caption(vocabulary, decoding, *row) for row in rows]
+    return [_caption(vocabulary, decoding, calibration, *row) for row in rows]
 
 
 def found_sentences(
@@ -150,6 +168,7 @@ def _spoken(proposals: Proposals, decoding: Decoding) -> _Spoken:
 def _caption(
     vocabulary: Vocabulary,
     decoding: Decoding,
+    calibration: Calibration | None,
     words: list[list[int]],
     log_probs: list[list[float]],
     found: Iterable[Sentence] | None,
@@ -177,7 +196,10 @@ def _caption(
             sentences = _readable(n_best(words, log_probs), decoding)
         others = tuple(_alternatives(itself, sentences, vocabulary, decoding))
     said = tuple(Word(*pairs[0], pairs) for pairs in likely)
-    return Caption(itself.text, said, itself.confidence, others)
+    sure = itself.confidence if calibration is None else calibration(spoken)
+    return Caption(
+        itself.text, said, sure, others, itself.confidence, calibrated=calibration is not None
+    )
 
 
 def _alternatives(

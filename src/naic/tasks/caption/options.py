@@ -88,7 +88,8 @@ class CaptionOptions:
         prefix: Text to put before each caption.
         suffix: Text to put after each caption.
         alternatives: Give the likeliest N sentences; the first is the caption itself.
-        confidence: Show the probability that the model gave to the caption, and to each word.
+        confidence: Show how likely the caption is to be right, or of a model without a calibration
+            the probability of the sentence; and the probability of each word.
         max_words: Cut longer captions, at a word that can end a sentence.
         device: auto, cpu, cuda or cuda:N.
         runtime: How the model is run; auto takes a CUDA graph in float16 on a GPU, eager float32 on
