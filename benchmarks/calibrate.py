@@ -171,11 +171,12 @@ def read_said(path: Path, people: dict[str, list[str]], judge: Judge) -> Judged:
     found = {}
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
         row = parse_json(line, f"{path}, row {number}")
-        if not isinstance(row, dict) or "confidence" not in row:
+        known = row if isinstance(row, dict) else {}
+        sure = known.get("probability", known.get("confidence"))
+        if not isinstance(sure, int | float):
             why = "it has no confidence"
             raise DataError(f"{path}, row {number}", why, "Make it with naic caption --confidence.")
-        sure = float(row.get("probability", row["confidence"]))
-        found[str(image_id(row["path"]))] = " ".join(tokenise(row["caption"])), sure
+        found[str(image_id(known["path"]))] = " ".join(tokenise(known["caption"])), float(sure)
     if found.keys() != people.keys():
         why = f"it has {len(found):,} images, not the {len(people):,} of {SPLIT}"
         raise DataError(str(path), why, f"Caption all images of {SPLIT}, and no others.")

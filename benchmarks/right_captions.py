@@ -164,7 +164,8 @@ class Judge:
         """(I,) whether each tokenised caption is right, by what people say of the same image."""
         scores = cider(captions, people, self.frequencies).per_image
         named = [not self.unmentioned(*both) for both in zip(captions, people, strict=True)]
-        return (scores >= self.threshold) & np.array(named, bool)
+        right: npt.NDArray[np.bool_] = (scores >= self.threshold) & np.array(named, bool)
+        return right
 
     def unmentioned(self, caption: str, people: Iterable[str]) -> list[str]:
         """The nouns of a caption that no person mentions."""
