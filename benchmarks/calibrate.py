@@ -1,9 +1,10 @@
 """Makes confidences of a model's probabilities: how likely a caption is to be right.
 
-naic caption VAL_IMAGES --model MODEL --confidence --out val.jsonl
-python benchmarks/calibrate.py MODEL --captions dataset_coco.json.xz --said val.jsonl \
-    --check int8=val-int8.jsonl --out docs/results/light/calibration.json
+python benchmarks/calibrate.py MODEL --captions dataset_coco.json.xz --images train2017 \
+    --said val.jsonl --check int8=val-int8.jsonl --out docs/results/light/calibration.json
 
+The captions of val are those of `naic caption --confidence --out val.jsonl`, which is run on the
+images if there is no such file; interrupted, the same command goes on with it.
 What is right is in right_captions.py. The map (two numbers, by maximum likelihood) is fitted on one
 half of val and measured on the other, and the other way round; MODEL gets the map of all of val, as
 calibration.json. Images are known by the numbers in their names, as COCO's are; the even numbers
@@ -15,8 +16,7 @@ import argparse
 import json
 import math
 import shlex
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,6 +32,7 @@ from benchmarks.right_captions import (
     read_people,
 )
 
+from naic.cli.main import main as naic
 from naic.errors import DataError, NaicError
 from naic.files import parse_json, write_atomically
 from naic.runtime.calibration import CALIBRATION, Calibration, logit
@@ -186,19 +187,27 @@ def read_said(path: Path, people: dict[str, list[str]], judge: Judge) -> Judged:
     return Judged(np.array([int(name) for name in names]), log_probs, right)
 
 
+def caption_images(model: Path, images: Path, people: dict[str, list[str]], said: Path) -> None:
+    """Let `naic caption` write `said`, of the images that people described."""
+    paths = [str(images / f"{int(name):012d}.jpg") for name in sorted(people, key=int)]
+    words = ["--model", str(model), "--confidence", "--out", str(said)]
+    if naic(["caption", *paths, *words]) != 0:
+        raise DataError(str(images), "not all images could be captioned", "See above.")
+
+
 def people_right(judge: Judge, images: dict[str, list[str]]) -> float:
     """The share of people's captions that are right by the other people of the image."""
     return float(judge.right(*one_against_others(images, len(images))).mean())
 
 
 def calibrate(
-    captions: Path, said: Path, checks: dict[str, Path], told: Callable[[str], None]
+    training: dict[str, list[str]],
+    people: dict[str, list[str]],
+    said: Path,
+    checks: dict[str, Path],
 ) -> tuple[Calibration, dict[str, Any]]:
     """The map of all of val, and what was measured."""
-    told("reading what people say")
-    training, people = read_people(captions, TRAINING), read_people(captions, (SPLIT,))
     judge = Judge.from_people(training)
-    told("judging captions")
     own = read_said(said, people, judge)
     maps = {name: fit(own.half(name)) for name in HALVES}
     whole = fit(own)
@@ -223,6 +232,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("model", type=Path, help="a model folder, which gets calibration.json")
     parser.add_argument("--captions", type=Path, required=True, help="dataset_coco.json[.xz]")
     parser.add_argument("--said", type=Path, required=True, help="of naic caption: val.jsonl")
+    parser.add_argument("--images", type=Path, help="to make it of: 000000000042.jpg and so on")
     parser.add_argument(
         "--check", action="append", default=[], metavar="NAME=FILE", help="to be measured only"
     )
@@ -233,9 +243,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     shown += [word for one in own.check for word in ("--check", one)] + ["--out", own.out]
     command = shlex.join(["python", "benchmarks/calibrate.py", *map(str, shown)])
     try:
-        found, run = calibrate(
-            own.captions, own.said, checks, lambda text: print(text, file=sys.stderr)
-        )
+        people = read_people(own.captions, (SPLIT,))
+        if own.images is not None and not own.said.exists():
+            caption_images(own.model, own.images, people, own.said)
+        found, run = calibrate(read_people(own.captions, TRAINING), people, own.said, checks)
         text = json.dumps({"command": command, **run}, indent=1)
         own.out.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(own.out, f"{text}\n".encode())

@@ -145,6 +145,32 @@ def test_a_model_gets_its_map(home: Path) -> None:
     assert read_calibration(home / "model") == found
 
 
+def test_captions_are_made_where_there_are_none(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[list[str]] = []
+
+    def caption(arguments: list[str], code: int = 0) -> int:
+        asked.append(arguments)
+        Path(arguments[-1]).write_bytes((home / "said.jsonl").read_bytes())
+        return code
+
+    monkeypatch.setattr(calibrate, "naic", caption)
+    images = ["--images", str(home / "images")]
+    calibrate.main([*words(home), *images])
+    assert asked == []
+    made = words(home, said=home / "made.jsonl")
+    calibrate.main([*made, *images])
+    (arguments,) = asked
+    assert arguments[:2] == ["caption", str(home / "images" / f"{20:012d}.jpg")]
+    assert sum(word.endswith(".jpg") for word in arguments) == 40  # those of val alone
+    assert arguments[-5:-2] == ["--model", str(home / "model"), "--confidence"]
+    (home / "made.jsonl").unlink()
+    monkeypatch.setattr(calibrate, "naic", lambda arguments: caption(arguments, 3))
+    with pytest.raises(SystemExit, match="not all images could be captioned"):
+        calibrate.main([*made, *images])
+
+
 def test_other_images_are_refused_and_nothing_is_written(home: Path) -> None:
     lines = (home / "said.jsonl").read_text().splitlines(keepends=True)
     (home / "few.jsonl").write_text("".join(lines[1:]))
