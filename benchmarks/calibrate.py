@@ -240,6 +240,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     own = parser.parse_args(arguments)
     checks = {name: Path(path) for name, _, path in (one.partition("=") for one in own.check)}
     shown = [own.model, "--captions", own.captions.name, "--said", own.said.name]
+    shown += [] if own.images is None else ["--images", own.images.name]
     shown += [word for one in own.check for word in ("--check", one)] + ["--out", own.out]
     command = shlex.join(["python", "benchmarks/calibrate.py", *map(str, shown)])
     try:

@@ -34,7 +34,7 @@ def _head(run: Run) -> str:
     errors = [half["after"]["ece"] for half in halves]
     holds = "yes" if max(errors) <= MOST else "**no**"
     told = " and ".join(f"{error:.3f}" for error in errors)
-    wrong = " and ".join(
+    wrong = " and from ".join(
         " to ".join(_share(half[when]["above_of_wrong"]) for when in WHEN) for half in halves
     )
     reach = _share(1 - run["quantile"])
