@@ -4,6 +4,7 @@ python benchmarks/ship.py runs/coco-packed --scores packed-val.json --photos pho
 
 The scores are files of `naic evaluate --json`. The photos are for the time that an image takes:
 nothing else should run meanwhile.
+Its confidences are calibrated afterwards: benchmarks/calibrate.py.
 """
 
 import json

@@ -57,6 +57,8 @@ class Captioner:
     Attributes:
         engine: what runs the model: its runtime, device, precision and size of images.
         vocabulary: the words that it can say.
+        calibration: what makes chances of being right of its captions' probabilities; None: the
+            model has no such map, or a teacher has the last word.
     """
 
     def __init__(
@@ -91,6 +93,7 @@ class Captioner:
         ready = make_ready(where, device, runtime, precision, rescore)
         self.engine = ready.engine
         self.vocabulary = ready.vocabulary
+        self.calibration = ready.calibration
         self._where = ready.where
         self._searches = ready.searches
         self._rescorer = ready.rescorer
@@ -246,7 +249,7 @@ class Captioner:
             elif decoding.alternatives and self._searches is not None:
                 words, scores = self._searches.beams(pixels, decoding.alternatives)
                 found = found_sentences(words.tolist(), scores.tolist())
-        return write(said, found, self.vocabulary, decoding)
+        return write(said, found, self.vocabulary, decoding, self.calibration)
 
     def _check(self, said: Proposals) -> None:
         """Refuse words of which a model says nothing."""

@@ -20,7 +20,7 @@ from naic.runtime.bones import take_apart
 from naic.runtime.engines import Whole
 from naic.runtime.int8 import even_out, quantised, quiet
 from naic.runtime.load import LoadedWhole
-from naic.runtime.onnx_engine import FORMAT, VERSION
+from naic.runtime.onnx_engine import CALIBRATED, FORMAT, VERSION
 from naic.runtime.skeleton import Skeleton, graph_names, write_skeleton
 
 if TYPE_CHECKING:
@@ -88,6 +88,8 @@ def export_graph(what: str, loaded: LoadedWhole, precision: str) -> Exported:
     """
     traced, words, pairs, _ = _graph(what, loaded, precision)
     facts = _facts(loaded, precision) | {"vocabulary": json.dumps(loaded.vocabulary.words)}
+    if loaded.calibration is not None:  # beside weights it is a file of its own
+        facts[CALIBRATED] = loaded.calibration.as_json()
     import_onnx().helper.set_model_props(traced, facts)
     agents, top = words.shape[1:]
     return Exported(traced.SerializeToString(), agents, top, pairs)

@@ -12,6 +12,7 @@ from naic.device import choose_device, keep_freed_memory
 from naic.errors import BackboneError, CheckpointError, ConfigError
 from naic.files import CONFIG, WEIGHTS
 from naic.models.folder import LoadedModel, ModelSettings, load_model
+from naic.runtime.calibration import Calibration, read_calibration
 from naic.runtime.engines import (
     CompiledEngine,
     CompiledGraphEngine,
@@ -37,6 +38,7 @@ class LoadedWhole(NamedTuple):
     settings: ModelSettings
     vocabulary: Vocabulary
     pixels: int
+    calibration: Calibration | None = None
 
 
 def make_engine(
@@ -83,12 +85,14 @@ def _ready(
         keep_freed_memory()
     engine = kinds[runtime](loaded.whole, loaded.pixels, device, precision)
     searches = None if loaded.whole.spec.beams is None else loaded.whole
+    # The probabilities of a teacher are another model's.
+    calibration = loaded.calibration if teacher is None else None
     rescorer = None
     if rescore is not None and teacher is not None:
         from naic.runtime.rescorer import Rescorer
 
         rescorer = Rescorer(teacher, rescore, loaded.vocabulary, engine)
-    return Ready(where, engine, loaded.vocabulary, searches, rescorer)
+    return Ready(where, engine, loaded.vocabulary, searches, calibration, rescorer)
 
 
 def _check(runtime: str, precision: str, device: torch.device) -> None:
@@ -136,7 +140,7 @@ def load_whole(folder: Path) -> LoadedWhole:
         raise CheckpointError(str(folder / CONFIG), why, "Use the file as it was saved.")
     backbone = None if own else _backbone(folder, settings, pixels)
     whole = Whole(loaded.spec, loaded.model, backbone)
-    return LoadedWhole(whole, settings, loaded.vocabulary, pixels)
+    return LoadedWhole(whole, settings, loaded.vocabulary, pixels, read_calibration(folder))
 
 
 def _backbone(folder: Path, settings: ModelSettings, pixels: int) -> nn.Module:

@@ -14,12 +14,14 @@ import numpy.typing as npt
 from naic import device as here
 from naic.device import Place
 from naic.errors import CheckpointError, ConfigError, MissingExtraError, NaicError
+from naic.runtime.calibration import Calibration, parse_calibration
 from naic.runtime.graphs import Graph
 from naic.runtime.sentences import Proposals
 from naic.runtime.skeleton import PRECISIONS
 from naic.text.vocabulary import NEVER, Vocabulary
 
 FORMAT, VERSION = "naic", "1"  # the first fact of a graph's metadata: that it is ours
+CALIBRATED = "calibration"  # the fact that the map of its model is, where it has one
 ERRORS_ONLY = 3  # of ONNX Runtime's levels of what to print
 MOST_PIXELS = 2048  # a side: a stranger's model must not fill the memory
 MOST_SURE = 1.001  # a probability of 1, and what rounding adds to it
@@ -36,6 +38,7 @@ class OnnxEngine:
         precision: "float32" or "int8".
         pixels: P, the side of the images that it takes.
         vocabulary: its words.
+        calibration: how likely its captions are to be right, if that is in the graph.
     """
 
     runtime = "onnx"
@@ -63,6 +66,7 @@ class OnnxEngine:
                 str(graph.name), f"is a graph, but {known}", "Make one: naic export"
             )
         self.precision, self.pixels, self.vocabulary = _read(graph.name, facts, vocabulary)
+        self.calibration = _read_calibration(graph.name, facts)
         if self.precision != "int8" or device.type != "cpu" or threads == 1:
             self._graph = None  # it takes whole batches, and needs no second session
 
@@ -189,6 +193,11 @@ def _read(
         why = f"images of {pixels:,} pixels a side are not from 1 to {MOST_PIXELS:,}"
         raise CheckpointError(str(path), why, _AGAIN)
     return precision, pixels, vocabulary
+
+
+def _read_calibration(path: Path, facts: dict[str, str]) -> Calibration | None:
+    text = facts.get(CALIBRATED)
+    return None if text is None else parse_calibration(text, f"{path}: its calibration")
 
 
 def _damaged(path: Path, error: Exception) -> CheckpointError:

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from naic.device import CPU, Place, has_torch, may_have_gpu
 from naic.errors import CheckpointError, ConfigError, MissingExtraError
 from naic.files import CARD, CONFIG, VOCABULARY, WEIGHTS
+from naic.runtime.calibration import CALIBRATION, Calibration, read_calibration
 from naic.runtime.graphs import beside, exported, precisions
 from naic.runtime.sentences import Proposals
 from naic.runtime.skeleton import PRECISIONS as GRAPHS
@@ -34,7 +35,14 @@ _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 _DEVICE = re.compile(r"(cpu|cuda)(?::([0-9]{1,3}))?")
 _IMAGES = 'An image is given to the model: naic caption photo.jpg; Captioner()("photo.jpg").'
 _EXPORT = "Make one: naic export MODEL --beside"
-_FETCHED = (WEIGHTS, CONFIG, VOCABULARY, CARD, *(n for p in GRAPHS for n in graph_names(p)))
+_FETCHED = (
+    WEIGHTS,
+    CONFIG,
+    VOCABULARY,
+    CARD,
+    CALIBRATION,
+    *(n for p in GRAPHS for n in graph_names(p)),
+)
 
 
 class Engine(Protocol):
@@ -77,6 +85,7 @@ class Ready(NamedTuple):
         engine: what runs it.
         vocabulary: its words.
         searches: the network itself if its alternatives need a search; else None.
+        calibration: how likely its captions are to be right, if that has been measured.
         rescorer: a teacher that chooses what is said, if there is one.
     """
 
@@ -84,6 +93,7 @@ class Ready(NamedTuple):
     engine: Engine
     vocabulary: Vocabulary
     searches: Searches | None = None
+    calibration: Calibration | None = None
     rescorer: "Rescorer | None" = None
 
 
@@ -117,7 +127,8 @@ def make_ready(
         from naic.runtime.onnx_engine import OnnxEngine
 
         vocabulary = Vocabulary.load(where / VOCABULARY)
-        return Ready(where, OnnxEngine(beside(where, chosen), CPU, vocabulary), vocabulary)
+        engine = OnnxEngine(beside(where, chosen), CPU, vocabulary)
+        return Ready(where, engine, vocabulary, None, read_calibration(where))
     if runtime == "onnx":
         raise ConfigError("runtime", f"onnx needs a graph, and {where} has none", _EXPORT)
     if precision == "int8":
@@ -222,7 +233,7 @@ def _exported(path: Path, device: str, runtime: str, precision: str) -> Ready:
         why = f"{path.name} is {engine.precision}, not {precision}"
         hint = f"Leave it out. Make one: naic export MODEL --out DIR --precision {precision}"
         raise ConfigError("precision", why, hint)
-    return Ready(path, engine, engine.vocabulary)
+    return Ready(path, engine, engine.vocabulary, None, engine.calibration)
 
 
 def _known(name: str, value: str, values: tuple[str, ...]) -> None:

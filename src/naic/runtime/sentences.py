@@ -20,6 +20,7 @@ from naic.decode.chains import told, told_after
 from naic.decode.decoding import CHOICES, Decoding, likeliest_words, without_repeats
 from naic.decode.wishes import as_wanted, likeliest_without
 from naic.errors import ConfigError
+from naic.runtime.calibration import Calibration
 from naic.runtime.wording import Wording
 from naic.text.vocabulary import PERIOD, Vocabulary
 
@@ -76,7 +77,11 @@ class Word:
 
 @dataclass(frozen=True, slots=True)
 class Alternative:
-    """A whole sentence, and its probability: that of all its words and of its end."""
+    """A whole sentence, and its probability: that of all its words and of its end.
+
+    That is so with a calibration too: sentences are compared by it, and their chances of being
+    right have been measured of what the model says, not of what it could have said.
+    """
 
     text: str
     confidence: float
@@ -89,16 +94,20 @@ class Caption:
     Attributes:
         text: the sentence without its period.
         words: those of the text, one for each agent from the first on.
-        confidence: the probability of the whole sentence: of all its words and of its end. Of one
-            that was cut, of what the agents said up to the limit or the period.
+        confidence: the chance that the caption is right, if `calibrated`; else its probability.
         alternatives: sentences that it could have said, if they were asked for: first the caption
             itself, then the others, the likeliest first.
+        probability: that of the whole sentence: of all its words and of its end. Of one that was
+            cut, of what the agents said up to the limit or the period.
+        calibrated: whether the model has a map from probabilities to chances of being right.
     """
 
     text: str
     words: tuple[Word, ...]
     confidence: float
-    alternatives: tuple[Alternative, ...] = ()
+    alternatives: tuple[Alternative, ...]
+    probability: float
+    calibrated: bool
 
 
 def write(
@@ -106,8 +115,16 @@ def write(
     found: Sequence[Sequence[Sentence]] | None,
     vocabulary: Vocabulary,
     decoding: Decoding,
+    calibration: Calibration | None = None,
 ) -> list[Caption]:
-    """The captions of B images; `found` are the sentences of a model that searches for them.
+    """The captions of B images.
+
+    Args:
+        proposals: what the network proposes.
+        found: the sentences of a model that searches for them; else None.
+        vocabulary: its words.
+        decoding: which sentences may be said.
+        calibration: what makes chances of the captions' probabilities; None: nothing does.
 
     Raises:
         ConfigError: words are preferred, and the agents have no others to choose from.
@@ -119,7 +136,7 @@ def write(
     if spoken.chain is not None:
         others = (_search_chain(wording, *row) for row in zip(*spoken.chain, strict=True))
     rows = zip(words, log_probs, others, strict=True)
-    return [_caption(wording, *row) for row in rows]
+    return [_caption(wording, calibration, *row) for row in rows]
 
 
 def found_sentences(
@@ -167,6 +184,7 @@ def _spoken(proposals: Proposals, wording: Wording) -> _Spoken:
 
 def _caption(
     wording: Wording,
+    calibration: Calibration | None,
     words: list[list[int]],
     log_probs: list[list[float]],
     found: Iterable[Sentence] | None,
@@ -189,7 +207,9 @@ def _caption(
     if wording.decoding.alternatives:
         sentences = _search(wording, words, log_probs) if found is None else found
         others = tuple(_alternatives(itself, sentences, wording))
-    return Caption(itself.text, tuple(said), itself.confidence, others)
+    chance = itself.confidence if calibration is None else calibration(sure.log_prob)
+    own, mapped = itself.confidence, calibration is not None
+    return Caption(itself.text, tuple(said), chance, others, own, calibrated=mapped)
 
 
 def _alternatives(

@@ -30,6 +30,8 @@ class Said:
     words: tuple[Word, ...]
     confidence: float = 0.25
     alternatives: tuple[Word, ...] = ()
+    probability: float = 0.25
+    calibrated: bool = False
 
 
 def says(path: str, alternatives: int = 0, max_words: int | None = None) -> Said:

@@ -101,7 +101,8 @@ class CaptionOptions:
         prefix: Text to put before each caption.
         suffix: Text to put after each caption.
         alternatives: Give the likeliest N sentences; the first is the caption itself.
-        confidence: Show the probability that the model gave to the caption, and to each word.
+        confidence: Show how likely the caption is to be right, or of a model without a calibration
+            the probability of the sentence; and the probability of each word.
         max_words: Cut longer captions, at a word that can end a sentence.
         max_chars: The same for captions of more characters, with what --prefix and --suffix put
             around them: alt text is often limited to 125.
