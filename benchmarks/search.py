@@ -50,7 +50,7 @@ def before(said: Proposals, vocabulary: Vocabulary) -> list[Caption]:
     words, log_probs = (array.tolist() for array in _spoken(said))
     rows = zip(words, log_probs, strict=True)
     wording = Wording(vocabulary, READABLE)
-    return [_caption(wording, *row, None) for row in rows]
+    return [_caption(wording, None, *row, None) for row in rows]
 
 
 def _spoken(said: Proposals) -> tuple[Words, LogProbs]:
