@@ -6,6 +6,10 @@ The graph carries its vocabulary and the size of its images, so that the one fil
 import copy
 import io
 import json
+import logging
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -16,7 +20,8 @@ from torch import Tensor, nn
 from naic import __version__
 from naic.errors import ConfigError, MissingExtraError
 from naic.runtime.engines import Whole
-from naic.runtime.int8 import even_out, quantised, quiet
+from naic.runtime.even import even_out, soft_noise
+from naic.runtime.int8 import quantised
 from naic.runtime.load import LoadedWhole
 from naic.runtime.onnx_engine import FORMAT, VERSION
 
@@ -90,7 +95,7 @@ def export_graph(what: str, loaded: LoadedWhole, precision: str) -> Exported:
     whole = copy.deepcopy(loaded.whole)
     whole.settle(images)  # as every engine does: what depends on no image is a constant
     if precision == "int8":
-        even_out(whole)
+        even_out(whole, soft_noise(MADE_UP, loaded.pixels))
     module = _WithProbabilities(whole).eval()  # all of it: the exporter puts back the mode it finds
     with torch.inference_mode():
         outputs = list(OUTPUTS[: len(module(images[:1]))])
@@ -196,3 +201,16 @@ def _same_pairs(
 def _no_graph(what: str, why: str) -> ConfigError:
     hint = "Models with a backbone of their own can be exported: see naic pack."
     return ConfigError(what, f"it cannot be made one graph ({why})", hint)
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Without the packages' warnings, which tell of their own plans and of what we know."""
+    before = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(before)
