@@ -133,7 +133,9 @@ def test_weights_as_whole_steps() -> None:
     weights[:, 2] = 0
     weights[3, 4] = np.nan
     steps, sizes = eight_bits(weights)
-    assert (steps.dtype, sizes.dtype, sizes.shape) == (np.int8, np.float32, (9,))
+    assert steps.dtype == np.int8
+    assert sizes.dtype == np.float32
+    assert sizes.shape == (9,)
     fine = [i for i in range(9) if i not in (2, 4)]
     assert (np.abs(steps[:, fine]).max(0) == MOST).all()
     assert (np.abs(steps * sizes - weights)[:, fine] <= 0.5001 * sizes[fine]).all()

@@ -6,7 +6,7 @@ graph again, digit by digit (`eight_bits`).
 """
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -59,7 +59,9 @@ def quantised(graph: "onnx.ModelProto") -> "onnx.ModelProto":
         matrix, product = node.input[1], node.output[0]
         if matrix not in made:
             steps, sizes = eight_bits(numpy_helper.to_array(plain[matrix]))
-            parts = {"_steps": steps, "_sizes": sizes, "_zeros": np.zeros(len(sizes), np.int8)}
+            zeros = np.zeros(len(sizes), np.int8)
+            parts: dict[str, npt.NDArray[Any]]
+            parts = {"_steps": steps, "_sizes": sizes, "_zeros": zeros}
             made[matrix] = [matrix + end for end in parts]
             main.initializer.extend(
                 numpy_helper.from_array(part, matrix + end) for end, part in parts.items()
