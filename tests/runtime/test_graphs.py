@@ -234,8 +234,9 @@ HOSTILE: dict[str, Change] = {
     "no size": lambda it: it["parts"][0].__setitem__(3, [0]),
     "a step that is none": lambda it: it["parts"][0].__setitem__(4, [["import", "os"]]),
     "a step that does not fit": lambda it: it["parts"][0].__setitem__(4, [["permute", [5, 4]]]),
-    "a vector that is no vector": lambda it: it["parts"][0].__setitem__(4, [["columns", "?"]]),
-    "a vector of another size": lambda it: it["parts"][0].__setitem__(4, [["plus", "AACAPw=="]]),
+    "a vector that is no vector": lambda it: it.update(vectors=["?"]),
+    "a vector that is not there": lambda it: it["parts"][0].__setitem__(4, [["inputs", 999]]),
+    "a vector of another size": lambda it: it.update(vectors=["AACAPw=="] * 99),
     "a rounding that is none": lambda it: it["parts"][0].__setitem__(5, "int2"),
     "one weight a thousand times": lambda it: it.update(parts=it["parts"][:1] * 1000),
 }

@@ -90,7 +90,7 @@ def test_int8_is_small_and_near_and_an_image_has_no_neighbours(home: Home) -> No
     matrices = 1280 * 32 + 32 * len(WORDS)  # at the least: the first one and the last
     assert home.plain.stat().st_size - home.small.stat().st_size > 2 * matrices
     kinds = {node.op_type for node in onnx.load(home.small).graph.node}
-    assert "MatMulInteger" in kinds
+    assert "DynamicQuantizeMatMul" in kinds
     assert "ConvInteger" not in kinds
     engine = OnnxEngine(exported(home.small), CPU)
     assert engine.precision == "int8"

@@ -14,7 +14,9 @@ import numpy.typing as npt
 import torch
 
 from naic.backbones.vit import MIDDLE, QUICK
-from naic.runtime.skeleton import DATA, Part, Step, encoded, follow, int8_columns, places
+from naic.runtime.even import Changes
+from naic.runtime.int8 import eight_bits
+from naic.runtime.skeleton import DATA, Part, Step, follow, places
 
 if TYPE_CHECKING:
     import onnx
@@ -26,23 +28,25 @@ _TURNED: Step = ("transpose",)
 
 
 def take_apart(
-    graph: "onnx.ModelProto",
-    weights: Mapping[str, Array],
-    factors: Mapping[str, npt.NDArray[np.float32]],
-) -> tuple["onnx.ModelProto", tuple[Part, ...]]:
-    """The graph without its large tensors, in place, and what they come from.
+    graph: "onnx.ModelProto", weights: Mapping[str, Array], changes: Changes
+) -> tuple["onnx.ModelProto", tuple[Part, ...], tuple[Array, ...]]:
+    """The graph without its large tensors, in place; what they come from, and by which vectors.
 
     Args:
         graph: with all its tensors.
         weights: float32, of the model as its file has them.
-        factors: by the names of weights, what their inputs were multiplied by.
+        changes: by the names of weights, what was done to them before.
     """
     _shorten(graph.graph)
     large = {t.name: _array(t) for t in graph.graph.initializer if _size(t) >= LARGE}
     wanted = {_digest(array) for array in large.values()}
     known: dict[bytes, tuple[str, tuple[Step, ...], str]] = {}
+    vectors = _Vectors()
     for name, weight in weights.items():
-        for steps, rounded, made in _forms(weight, factors.get(name), _shift(name, weights)):
+        before = vectors.steps(changes.get(name, []))
+        if (shift := _shift(name, weights)) is not None:
+            before = (("plus", vectors.number(shift)),)
+        for steps, rounded, made in _forms(weight, before, vectors.all):
             digest = _digest(made)
             if digest in wanted:
                 known.setdefault(digest, (name, steps, rounded))
@@ -51,9 +55,29 @@ def take_apart(
         for name, array in large.items()
         if (d := _digest(array)) in known
     ]
-    parts.sort(key=lambda part: (part.weight, part.steps, part.rounded))
+    parts.sort(key=lambda part: (part.weight, repr(part.steps), part.rounded))
     _leave_out(graph, parts)
-    return graph, tuple(parts)
+    return graph, tuple(parts), tuple(vectors.all)
+
+
+class _Vectors:
+    """The vectors that steps are done with, each once."""
+
+    def __init__(self) -> None:
+        self.all: list[Array] = []
+        self._numbers: dict[bytes, int] = {}
+
+    def number(self, vector: Array) -> int:
+        """Its place among all."""
+        key = vector.tobytes()
+        if key not in self._numbers:
+            self._numbers[key] = len(self.all)
+            self.all.append(vector)
+        return self._numbers[key]
+
+    def steps(self, changes: "list[tuple[str, torch.Tensor]]") -> tuple[Step, ...]:
+        """Changes as steps."""
+        return tuple((name, self.number(vector.numpy())) for name, vector in changes)
 
 
 def _shift(name: str, weights: Mapping[str, Array]) -> Array | None:
@@ -85,30 +109,24 @@ def _shorten(graph: "onnx.GraphProto") -> None:
 
 
 def _forms(
-    weight: Array, factor: npt.NDArray[np.float32] | None, shift: Array | None
+    weight: Array, before: tuple[Step, ...], vectors: Sequence[Array]
 ) -> Iterator[tuple[tuple[Step, ...], str, Array]]:
-    """What a weight may have become: steps, rounding and the tensor."""
-    if weight.size < 1:
-        return
-    yield (), "", weight
-    if shift is not None:
-        moved: Step = ("plus", encoded(shift))
-        yield (moved,), "", follow(weight, (moved,))
-    if weight.ndim == 1:
-        for step in (("times", QUICK), ("over", QUICK)):
-            yield (step,), "", follow(weight, (step,))
-        return
-    begins: list[tuple[Step, ...]] = [(), (("times", QUICK),), (("times", 1 / QUICK),)]
+    """What a weight may have become: steps, rounding and the tensor.
+
+    `before` is what was done to it last; where a network was folded, that was earlier.
+    """
+    ways: list[tuple[Step, ...]] = [(), (("times", QUICK),), (("times", 1 / QUICK),)]
     if weight.ndim > 2:
-        begins = [_FOLDED]
-    for begin in begins:
-        steps = begin if factor is None else (*begin, ("columns", encoded(factor)))
-        for way in (steps, (*steps, _TURNED)):
-            made = follow(weight, way)
-            yield way, "", made
-        small, scales = int8_columns(made)
-        yield way, "int8", small
-        yield way, "scales", scales
+        ways = [(), _FOLDED]
+    for way in ways:
+        steps = (*way, *before)
+        for turned in (steps, (*steps, _TURNED)) if weight.ndim > 1 else (steps,):
+            made = follow(weight, turned, vectors)
+            yield turned, "", made
+        if made.ndim == 2:
+            small, scales = eight_bits(made)
+            yield turned, "int8", small
+            yield turned, "scales", scales
 
 
 def _leave_out(graph: "onnx.ModelProto", parts: Sequence[Part]) -> None:

@@ -7,6 +7,10 @@ import copy
 import hashlib
 import io
 import json
+import logging
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -18,7 +22,8 @@ from naic import __version__
 from naic.errors import ConfigError, MissingExtraError
 from naic.runtime.bones import take_apart
 from naic.runtime.engines import Whole
-from naic.runtime.int8 import even_out, quantised, quiet
+from naic.runtime.even import Changes, even_out, soft_noise
+from naic.runtime.int8 import quantised
 from naic.runtime.load import LoadedWhole
 from naic.runtime.onnx_engine import CALIBRATED, FORMAT, VERSION
 from naic.runtime.skeleton import Skeleton, graph_names, write_skeleton
@@ -107,12 +112,13 @@ def export_beside(what: str, loaded: LoadedWhole, precision: str, digest: str) -
     if loaded.whole.backbone is not None:
         why = "its backbone is elsewhere, and a graph beside its weights finds none there"
         raise ConfigError(what, why, "Put the backbone into it: see naic pack.")
-    traced, _, _, factors = _graph(what, loaded, precision)
+    traced, _, _, changes = _graph(what, loaded, precision)
     weights = {name: t.numpy() for name, t in loaded.whole.model.state_dict().items()}
-    traced, parts = take_apart(traced, weights, factors)
+    named = {name.removeprefix("model."): steps for name, steps in changes.items()}
+    traced, parts, vectors = take_apart(traced, weights, named)
     import_onnx().helper.set_model_props(traced, _facts(loaded, precision))
     graph = traced.SerializeToString()
-    skeleton = Skeleton(precision, digest, hashlib.sha256(graph).hexdigest(), parts)
+    skeleton = Skeleton(precision, digest, hashlib.sha256(graph).hexdigest(), vectors, parts)
     return dict(zip(graph_names(precision), (graph, write_skeleton(skeleton)), strict=True))
 
 
@@ -127,12 +133,12 @@ def _facts(loaded: LoadedWhole, precision: str) -> dict[str, str]:
 
 
 class _Traced(NamedTuple):
-    """A graph, the words (B, N, K) that it said, whether it has pairs, and `bones`' factors."""
+    """A graph, the words (B, N, K) that it said, whether it has pairs, and what was evened out."""
 
     graph: "onnx.ModelProto"
     words: npt.NDArray[np.int64]
     pairs: bool
-    factors: dict[str, npt.NDArray[np.float32]]
+    changes: Changes
 
 
 def _graph(what: str, loaded: LoadedWhole, precision: str) -> _Traced:
@@ -143,7 +149,7 @@ def _graph(what: str, loaded: LoadedWhole, precision: str) -> _Traced:
     images = torch.randint(0, 256, shape, dtype=torch.uint8, generator=noise)
     whole = copy.deepcopy(loaded.whole)
     whole.settle(images)  # as every engine does: what depends on no image is a constant
-    factors = even_out(whole.model) if precision == "int8" else {}
+    changes = even_out(whole, soft_noise(MADE_UP, loaded.pixels)) if precision == "int8" else {}
     module = _WithProbabilities(whole).eval()  # all of it: the exporter puts back the mode it finds
     with torch.inference_mode():
         outputs = list(OUTPUTS[: len(module(images[:1]))])
@@ -153,7 +159,7 @@ def _graph(what: str, loaded: LoadedWhole, precision: str) -> _Traced:
         traced = quantised(traced)
     traced.producer_name, traced.producer_version = "naic", __version__
     pairs = len(outputs) == len(OUTPUTS)
-    return _Traced(traced, words, pairs, {n: f.numpy() for n, f in factors.items()})
+    return _Traced(traced, words, pairs, changes)
 
 
 def import_onnx() -> Any:  # noqa: ANN401 - a module of an extra
@@ -241,3 +247,16 @@ def _same_pairs(
 def _no_graph(what: str, why: str) -> ConfigError:
     hint = "Models with a backbone of their own can be exported: see naic pack."
     return ConfigError(what, f"it cannot be made one graph ({why})", hint)
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Without the packages' warnings, which tell of their own plans and of what we know."""
+    before = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(before)

@@ -97,9 +97,9 @@ def beside(folder: Path, precision: str) -> Graph:
         path = folder / WEIGHTS
         tensors = _tensors(path, weights)
         del weights
-        if kept is not None and _keep(kept, graph, fill(path, skeleton.parts, tensors), skeleton):
+        if kept is not None and _keep(kept, graph, fill(path, skeleton, tensors), skeleton):
             return Graph(folder / names[0], kept / GRAPH)
-        made = fill(path, skeleton.parts, tensors)
+        made = fill(path, skeleton, tensors)
         whole = {part.name: array for part, array in zip(skeleton.parts, made, strict=True)}
     return Graph(folder / names[0], graph, whole)
 

@@ -22,6 +22,7 @@ import numpy.typing as npt
 
 from naic.errors import CheckpointError
 from naic.files import CODES
+from naic.runtime.int8 import eight_bits
 from naic.unpacking import SCALES, misfit, unpacked
 
 Array = npt.NDArray[Any]
@@ -30,7 +31,6 @@ FORMAT, VERSION = "naic graph", 1
 DATA = "weights.bin"  # where the graph looks for its tensors: a file beside it
 PRECISIONS = ("int8", "float32")
 PAGE, LINE = 4096, 64  # large tensors begin at a page, so that they can be mapped
-MOST_INT8 = 127
 MOST_USES = 8  # of one weight, in one graph
 ROUNDED = {"": np.float32, "int8": np.int8, "scales": np.float32}
 _HINT = "Make it again: naic export MODEL --beside"
@@ -41,8 +41,12 @@ _STEPS: dict[str, Callable[..., Array]] = {
     "transpose": lambda x: x.T,
     "times": lambda x, number: x * np.float32(number),
     "over": lambda x, number: x / np.float32(number),
-    "columns": lambda x, vector: x * _row(x, vector),
-    "plus": lambda x, vector: x + _row(x, vector),
+}
+# With a vector of a skeleton, by its number: on what goes in, on what comes out, (O, I) or (O,).
+_WITH_VECTOR: dict[str, Callable[[Array, Array], Array]] = {
+    "inputs": lambda x, vector: x * _fitting(vector, x.shape[-1]),
+    "outputs": lambda x, vector: x / _fitting(vector, len(x)).reshape(-1, *[1] * (x.ndim - 1)),
+    "plus": lambda x, vector: x + _fitting(vector, x.shape[-1]),
 }
 
 
@@ -80,25 +84,20 @@ class Skeleton:
         precision: "int8" or "float32".
         weights: SHA-256 of the model.safetensors that it belongs to.
         graph: SHA-256 of the graph itself.
+        vectors: what some steps are done with.
         parts: the tensors, in the order in which they lie in `DATA`.
     """
 
     precision: str
     weights: str
     graph: str
+    vectors: tuple[Array, ...]
     parts: tuple[Part, ...]
 
 
 def graph_names(precision: str) -> tuple[str, str]:
     """The names of its two files."""
     return f"graph-{precision}.onnx", f"graph-{precision}.json"
-
-
-def int8_columns(matrix: Array) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.float32]]:
-    """A matrix (I, O) in 8 bits, the same, and the scale of each column, (O,)."""
-    scales = np.abs(matrix).max(0) / np.float32(MOST_INT8)
-    scales = np.where(scales > 0, scales, np.float32(1)).astype(np.float32)
-    return np.rint(matrix / scales).astype(np.int8), scales
 
 
 def encoded(vector: npt.NDArray[np.float32]) -> str:
@@ -111,18 +110,22 @@ def decoded(text: str) -> npt.NDArray[np.float32]:
     return np.frombuffer(base64.b64decode(text, validate=True), "<f4")
 
 
-def _row(matrix: Array, text: str) -> Array:
-    """(I,) a number for each input of a matrix (O, I)."""
-    vector = decoded(text)
-    if vector.shape != matrix.shape[-1:]:
-        raise ValueError(f"{len(vector)} numbers are not for {matrix.shape}")
+def _fitting(vector: Array, size: int) -> Array:
+    """The vector, which must be as long as what it is for."""
+    if vector.shape != (size,):
+        raise ValueError(f"{len(vector)} numbers are not for {size}")
     return vector
 
 
-def follow(weight: Array, steps: Sequence[Step]) -> npt.NDArray[np.float32]:
+def follow(
+    weight: Array, steps: Sequence[Step], vectors: Sequence[Array]
+) -> npt.NDArray[np.float32]:
     """A weight, float32, after these steps."""
     for name, *how in steps:
-        weight = _STEPS[name](weight, *how)
+        if name in _WITH_VECTOR:
+            weight = _WITH_VECTOR[name](weight, vectors[how[0]])
+        else:
+            weight = _STEPS[name](weight, *how)
     return np.ascontiguousarray(weight, np.float32)
 
 
@@ -137,20 +140,21 @@ def places(parts: Sequence[Part]) -> list[int]:
     return [*found, end]
 
 
-def fill(path: Path, parts: Sequence[Part], tensors: Mapping[str, Array]) -> Iterator[Array]:
+def fill(path: Path, skeleton: Skeleton, tensors: Mapping[str, Array]) -> Iterator[Array]:
     """The tensors of a graph, one after the other; `tensors` are those of a model's file at `path`.
 
     Raises:
         CheckpointError: they do not belong together.
     """
-    for _, group in groupby(parts, key=lambda part: (part.weight, part.steps)):
+    for _, group in groupby(skeleton.parts, key=lambda part: (part.weight, part.steps)):
         several = list(group)
         first = several[0]
         try:
-            matrix = follow(_weight(path, first, tensors), first.steps)
-        except (ValueError, TypeError) as error:
+            weight = _weight(path, first, tensors)
+            matrix = follow(weight, first.steps, skeleton.vectors)
+        except (ValueError, TypeError, IndexError) as error:
             raise CheckpointError(str(path), f"{first.weight}: {error}", _HINT) from error
-        small = int8_columns(matrix) if any(part.rounded for part in several) else None
+        small = eight_bits(matrix) if any(part.rounded for part in several) else None
         for part in several:
             made: Array = matrix
             if small is not None and part.rounded:
@@ -183,6 +187,7 @@ def write_skeleton(skeleton: Skeleton) -> bytes:
     ]
     names = ("precision", "weights", "graph")
     facts = {FORMAT: VERSION} | {name: getattr(skeleton, name) for name in names}
+    facts["vectors"] = [encoded(vector) for vector in skeleton.vectors]
     rows = ",\n".join(json.dumps(part, separators=(",", ":")) for part in parts)
     return f'{json.dumps(facts)[:-1]}, "parts": [\n{rows}\n]}}\n'.encode()
 
@@ -199,17 +204,22 @@ def read_skeleton(path: Path, data: bytes) -> Skeleton:
             why = "is of another version of naic, or no graph of it"
             raise CheckpointError(str(path), why, _HINT)
         parts = tuple(_part(row) for row in facts["parts"])
-        found = Skeleton(facts["precision"], facts["weights"], facts["graph"], parts)
+        vectors = tuple(decoded(text) for text in facts["vectors"])
+        found = Skeleton(facts["precision"], facts["weights"], facts["graph"], vectors, parts)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise CheckpointError(str(path), f"is damaged ({error})", _HINT) from error
     uses: dict[str, int] = {}
     for part in parts:
         uses[part.weight] = uses.get(part.weight, 0) + 1
         bad = prod(part.shape) > prod(part.stored) or uses[part.weight] > MOST_USES
-        if bad or part.rounded not in ROUNDED or any(step[0] not in _STEPS for step in part.steps):
+        if bad or part.rounded not in ROUNDED or not _known(part.steps):
             why = f"asks for a tensor that no weight {part.weight} of {part.stored} gives"
             raise CheckpointError(str(path), why, _HINT)
     return found
+
+
+def _known(steps: Sequence[Step]) -> bool:
+    return all(step[0] in _STEPS or step[0] in _WITH_VECTOR for step in steps)
 
 
 def _part(row: Sequence[Any]) -> Part:
