@@ -47,7 +47,7 @@ def quantised(graph: "onnx.ModelProto") -> "onnx.ModelProto":
     plain = {tensor.name: tensor for tensor in main.initializer}
     readers = Counter(name for node in main.node for name in node.input)
     adders = {name: node for node in main.node if node.op_type == "Add" for name in node.input}
-    made: dict[str, list[str]] = {}  # of a matrix: its steps, their sizes, their zeros
+    made: dict[str, list[str]] = {}  # of a matrix: its steps, their sizes, and no zero points
     nodes: list[onnx.NodeProto] = []
     gone: set[str] = set()  # outputs of sums that are part of a product now
     for node in main.node:
@@ -59,10 +59,8 @@ def quantised(graph: "onnx.ModelProto") -> "onnx.ModelProto":
         matrix, product = node.input[1], node.output[0]
         if matrix not in made:
             steps, sizes = eight_bits(numpy_helper.to_array(plain[matrix]))
-            zeros = np.zeros(len(sizes), np.int8)
-            parts: dict[str, npt.NDArray[Any]]
-            parts = {"_steps": steps, "_sizes": sizes, "_zeros": zeros}
-            made[matrix] = [matrix + end for end in parts]
+            parts: dict[str, npt.NDArray[Any]] = {"_steps": steps, "_sizes": sizes}
+            made[matrix] = [*(matrix + end for end in parts), ""]
             main.initializer.extend(
                 numpy_helper.from_array(part, matrix + end) for end, part in parts.items()
             )
