@@ -106,6 +106,10 @@ def measure(own: argparse.Namespace, folder: Path) -> dict[str, Any]:
     if own.threads:
         torch.set_num_threads(own.threads)
     model = own.model or shipped_model()
+    others: dict[str, Callable[[], object]] = {}
+    if own.blip:  # before all else: its package may be missing
+        blip = OtherModels(torch.device("cpu"), "float32")
+        others["BLIP-base, random weights"] = blip.runner(BLIP, 1, BLIP_WORDS, 1)
     captioners = {name: load(name, model, folder) for name in RUNTIMES}
     files = sorted(own.images.rglob("*.jpg"))[: own.count]
     if not files:
@@ -116,9 +120,7 @@ def measure(own: argparse.Namespace, folder: Path) -> dict[str, Any]:
         name: (lambda engine=captioner.engine: engine(pixels))  # type: ignore[misc]
         for name, captioner in captioners.items()
     }
-    if own.blip:
-        blip = OtherModels(torch.device("cpu"), "float32")
-        runs["BLIP-base, random weights"] = blip.runner(BLIP, 1, BLIP_WORDS, 1)
+    runs |= others
     found = {
         "naic": __version__,
         "machine": machine(torch.device("cpu")),
