@@ -14,7 +14,6 @@ greedily.
 import argparse
 import json
 import statistics
-import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -28,8 +27,6 @@ from naic.errors import ImageError, NaicError
 from naic.images.converting import square_pixels
 from naic.images.opening import open_image
 from naic.runtime.captioner import Captioner, shipped_model
-from naic.runtime.export import export_graph
-from naic.runtime.load import load_whole
 from naic.tasks.benchmark.other_models import BLIP, OtherModels
 from naic.tasks.benchmark.timing import machine
 
@@ -41,14 +38,10 @@ IN_A_ROW = 4  # calls of a turn; the first one wakes the threads, and is left ou
 WARM_FILES = 32
 
 
-def load(name: str, model: Path, folder: Path) -> Captioner:
-    """RUNTIME:PRECISION of a model; a graph of ONNX is put in `folder` first."""
+def load(name: str, model: Path) -> Captioner:
+    """RUNTIME:PRECISION of a model."""
     runtime, _, precision = name.partition(":")
-    if runtime != "onnx":
-        return Captioner(model, device="cpu", runtime=runtime, precision=precision)
-    path = folder / f"{precision}.onnx"
-    path.write_bytes(export_graph(str(model), load_whole(model), precision).graph)
-    return Captioner(path, device="cpu")
+    return Captioner(model, device="cpu", runtime=runtime, precision=precision)
 
 
 def one_image(runs: Mapping[str, Callable[[], object]], rounds: int) -> list[dict[str, Any]]:
@@ -101,24 +94,26 @@ def a_folder(
     ]
 
 
-def measure(own: argparse.Namespace, folder: Path) -> dict[str, Any]:
+def measure(own: argparse.Namespace) -> dict[str, Any]:
     keep_freed_memory()
     if own.threads:
         torch.set_num_threads(own.threads)
     model = own.model or shipped_model()
-    captioners = {name: load(name, model, folder) for name in RUNTIMES}
+    others: dict[str, Callable[[], object]] = {}
+    if own.blip:  # before all else: its package may be missing
+        blip = OtherModels(torch.device("cpu"), "float32")
+        others["BLIP-base, random weights"] = blip.runner(BLIP, 1, BLIP_WORDS, 1)
+    captioners = {name: load(name, model) for name in RUNTIMES}
     files = sorted(own.images.rglob("*.jpg"))[: own.count]
     if not files:
         raise SystemExit(f"cpu_runtimes: {own.images} has no files that end in .jpg")
     side = captioners[AGAINST].engine.pixels
-    pixels = torch.from_numpy(square_pixels(open_image(files[0], at_least=side), side)[None])
+    pixels = square_pixels(open_image(files[0], at_least=side), side)[None]
     runs: dict[str, Callable[[], object]] = {
         name: (lambda engine=captioner.engine: engine(pixels))  # type: ignore[misc]
         for name, captioner in captioners.items()
     }
-    if own.blip:
-        blip = OtherModels(torch.device("cpu"), "float32")
-        runs["BLIP-base, random weights"] = blip.runner(BLIP, 1, BLIP_WORDS, 1)
+    runs |= others
     found = {
         "naic": __version__,
         "machine": machine(torch.device("cpu")),
@@ -140,8 +135,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--out", type=Path, help="also write all as JSON")
     own = parser.parse_args(arguments)
     try:
-        with tempfile.TemporaryDirectory() as folder:
-            figures = measure(own, Path(folder))
+        figures = measure(own)
     except NaicError as error:
         raise SystemExit(f"cpu_runtimes: {error}") from None
     text = json.dumps(figures, indent=1) + "\n"
