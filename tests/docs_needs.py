@@ -17,6 +17,7 @@ import skimage
 
 from naic.cli.main import main
 from naic.cli.train import _parse as parse_train
+from naic.tasks.export_web import RUNTIME_FILES
 from naic.tasks.study.spec import read_study, runs_of
 from naic.train.config import read_settings
 from tests.runtime.small import make_model
@@ -220,6 +221,10 @@ def export(words: list[str], options: Any) -> list[str]:
     seeing(Path("shipped"))
     if options.model is not None:
         seeing(Path(options.model))
+    if options.runtime_files is not None:  # npm has unpacked it
+        (options.runtime_files / "dist").mkdir(parents=True, exist_ok=True)
+        for name in RUNTIME_FILES:
+            (options.runtime_files / "dist" / name).touch()
     return dry(words)
 
 

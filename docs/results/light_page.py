@@ -1,4 +1,4 @@
-"""light.md: captions without torch, on a processor, in files, in a browser; from the files in light."""
+"""light.md: captions without torch, on processors, in files, in a browser; from its run files."""
 
 from typing import Any
 
@@ -116,9 +116,9 @@ has {_mb(run["wheel, bytes"])}):
 |---|{"---|" * len(names)}
 {rows}
 
-Imports are beyond what Python itself takes to start; for the first time, before Python has compiled
-the packages. The first caption unpacks the weights into the cache. Captions are whole commands, from
-start to end; memory is the most that one held, the mapped file of weights included.
+Imports are beyond what Python itself takes to start; for the first time, before Python has
+compiled the packages. The first caption unpacks the weights into the cache. Captions are whole
+commands, from start to end; memory is the most that one held, the mapped file of weights included.
 """
 
 
@@ -126,22 +126,23 @@ def _speed(run: Run) -> str:
     one, many = run["one image"], run["folder"]
     rows = "\n".join(
         f"| {RUNTIMES.get(row['runtime'], row['runtime'])} | {row['median ms']:.0f} "
-        f"| {row['least ms']:.0f} | {row['times faster']:.2f} | {_in_folder(many, row['runtime'])} |"
+        f"| {row['least ms']:.0f} | {row['times faster']:.2f} "
+        f"| {_in_folder(many, row['runtime'])} |"
         for row in one["rows"]
     )
     return f"""## Speed on two cores
 
 `python -m benchmarks.cpu_runtimes` ({_machine(run)}): one image from pixels to
-words, {one["rounds"]} turns; a folder of {many["images"]:,} JPEGs of COCO's `val`, files and all, in
-turns of {many["piece"]} images.
+words, {one["rounds"]} turns; a folder of {many["images"]:,} JPEGs of COCO's `val`, files and all,
+in turns of {many["piece"]} images.
 
 | | one image, ms | least | times eager's | images/s in a folder | times eager's |
 |---|---|---|---|---|---|
 {rows}
 
-int8 gives each core images of its own, with one thread each; of one image alone both cores share the
-work. BLIP-base is as its users run it, with random weights, greedily, from ready pixels, writing 11
-words.
+int8 gives each core images of its own, with one thread each; of one image alone both cores share
+the work. BLIP-base is as its users run it, with random weights, greedily, from ready pixels,
+writing 11 words.
 """
 
 
@@ -193,11 +194,11 @@ def _kills(run: Run) -> str:
     return f"""## Kills while captions are written into files
 
 `{run["command"]}`: {run["photos"]} photos, part of them with texts of their own; the command was
-killed with SIGKILL {len(run["kills"])} times and given again. After each kill every photo decoded to
-its pixels ({_yes(run["photos_whole"])}) and every human text was there
-({_yes(run["own_texts_intact"])}); after the last `--undo` all XMP files were what they had been byte
-for byte ({_yes(run["xmp_restored_byte_for_byte"])}), and all photos pixel for pixel and field for
-field ({_yes(run["photos_restored_field_for_field"])}).
+killed with SIGKILL {len(run["kills"])} times and given again. After each kill every photo decoded
+to its pixels ({_yes(run["photos_whole"])}) and every human text was there
+({_yes(run["own_texts_intact"])}); after the last `--undo` all XMP files were what they had been
+byte for byte ({_yes(run["xmp_restored_byte_for_byte"])}), and all photos pixel for pixel and field
+for field ({_yes(run["photos_restored_field_for_field"])}).
 
 | | kills | what they hit |
 |---|---|---|
@@ -212,8 +213,8 @@ def _web(run: Run) -> str:
         "large": "JPEG files of 12 megapixels",
     }
     rows = "\n".join(
-        f"| {what} | {run[kind]['photos']} | {run[kind]['equal']} | {run[kind]['seconds_each']:.1f} "
-        f"| {run[kind]['outside_requests']} |"
+        f"| {what} | {run[kind]['photos']} | {run[kind]['equal']} "
+        f"| {run[kind]['seconds_each']:.1f} | {run[kind]['outside_requests']} |"
         for kind, what in kinds.items()
     )
     return f"""## In a browser

@@ -1,15 +1,17 @@
-"""`naic export [MODEL] --out DIR`."""
+"""`naic export [MODEL] --out DIR`, or `--web DIR`."""
 
 from collections.abc import Sequence
 
 from naic.cli.main import parse
 from naic.tasks.export import GRAPH, ExportReport, export_model
+from naic.tasks.export_web import HINT, PAGE, RUNTIME
 from naic.tasks.options import ExportOptions
 
 HELP = """Turn a model into one ONNX graph, for programs without PyTorch.
 
 The graph has all of the captioner in it, the backbone too: pixels in, words out. It runs wherever
-ONNX Runtime does, and `naic caption --model DIR` takes it as well."""
+ONNX Runtime does, and `naic caption --model DIR` takes it as well. With --web the graph comes in a
+page that captions photos in the visitor's own browser: put the folder on any web server."""
 OPTIONS = ExportOptions  # what the verb takes: shell completion finds it here
 
 
@@ -20,8 +22,14 @@ def run(arguments: Sequence[str]) -> int:
     _print_report(report)
     if options.dry_run:
         print("Nothing was written (--dry-run).")
+    elif options.beside:
+        print(f"graphs:   beside the weights in {options.model}")
+    elif options.web is None:
+        print(f"graph:    {options.folder / GRAPH}")
     else:
-        print(f"graph:    {options.out / GRAPH}")
+        print(f"page:     {options.folder / PAGE}")
+        if options.runtime_files is None:
+            print(f"It still takes ONNX Runtime. {HINT}: copy them to {options.folder / RUNTIME}.")
     return 0
 
 

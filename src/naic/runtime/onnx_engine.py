@@ -165,6 +165,8 @@ def _session(graph: Graph, device: Place, threads: int) -> Any:  # noqa: ANN401
     options.intra_op_num_threads = threads
     options.log_severity_level = ERRORS_ONLY
     content = graph.content if isinstance(graph.content, bytes) else str(graph.content)
+    # Weights that alone have 8 bits (`runtime/weights8.py`): products are float32, as in a browser.
+    options.add_session_config_entry("session.qdq_matmulnbits_accuracy_level", "1")
     try:
         if graph.tensors:
             values = [onnxruntime.OrtValue.ortvalue_from_numpy(a) for a in graph.tensors.values()]

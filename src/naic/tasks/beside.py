@@ -2,16 +2,25 @@
 
 import hashlib
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from naic.errors import ConfigError, MissingExtraError
 from naic.files import WEIGHTS, write_atomically
 from naic.runtime.skeleton import PRECISIONS
 
+if TYPE_CHECKING:
+    from naic.runtime.load import LoadedWhole
 
-def put_graphs(folder: Path, precisions: tuple[str, ...] = PRECISIONS) -> int:
+
+def put_graphs(
+    folder: Path,
+    precisions: tuple[str, ...] = PRECISIONS,
+    loaded: "LoadedWhole | None" = None,
+) -> int:
     """Make the graphs of the model in a folder and put them there; how many bytes they have.
 
-    Each file is whole or not there, and the one that vouches for the other comes last.
+    Each file is whole or not there, and the one that vouches for the other comes last. `loaded` is
+    the model, if it is there already.
 
     Raises:
         ConfigError: the model is of a kind that is no graph, or its backbone is elsewhere.
@@ -22,7 +31,7 @@ def put_graphs(folder: Path, precisions: tuple[str, ...] = PRECISIONS) -> int:
     from naic.runtime.load import load_whole
 
     import_onnx()  # now: a minute's work would be for nothing
-    loaded, size = load_whole(folder), 0
+    loaded, size = loaded or load_whole(folder), 0
     check_exportable(str(folder), loaded)
     digest = hashlib.sha256((folder / WEIGHTS).read_bytes()).hexdigest()
     for precision in precisions:

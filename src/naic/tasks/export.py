@@ -1,4 +1,4 @@
-"""`naic export`: a model in, one ONNX graph out that takes pixels and gives words."""
+"""`naic export`: a model in, one ONNX graph out that takes pixels and gives words; or a page."""
 
 import json
 from dataclasses import asdict, dataclass
@@ -6,6 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from naic import __version__
+from naic.runtime.skeleton import PRECISIONS
+from naic.tasks.beside import put_graphs
+from naic.tasks.export_web import find_runtime, write_page
 from naic.tasks.options import ExportOptions
 from naic.tasks.pack import extended_card
 
@@ -20,7 +23,7 @@ class ExportReport:
     """What was made, or would be.
 
     Attributes:
-        precision: "float32" or "int8".
+        precision: "float32" or "int8"; or both, beside weights.
         pixels: P: images are (P, P, 3).
         agents: N, the words of a sentence at most.
         words: V, the size of the vocabulary.
@@ -37,10 +40,11 @@ class ExportReport:
 
 
 def export_model(options: ExportOptions) -> ExportReport:
-    """Make the folder `options.out`, whole or not at all.
+    """Make the folder that is asked for, whole or not at all; or put graphs beside weights.
 
     Raises:
-        ConfigError: the model is of a kind that is no graph, or the folder is there already.
+        ConfigError: the model is of a kind that is no graph, the folder is there already, or the
+            page's runtime is not where it should be.
         CheckpointError: the model cannot be used.
         MissingExtraError: the packages of `naic[onnx]` are not installed.
     """
@@ -49,37 +53,53 @@ def export_model(options: ExportOptions) -> ExportReport:
     from naic.runtime.captioner import shipped_model
     from naic.runtime.export import check_exportable, export_graph, import_onnx
     from naic.runtime.load import load_whole
+    from naic.runtime.weights8 import with_weights_in_8_bits
 
     options.check()
+    runtime = None if options.runtime_files is None else find_runtime(options.runtime_files)
     import_onnx()  # now: a minute's work would be for nothing
     folder = shipped_model() if options.model is None else options.model
     loaded = load_whole(folder)
     check_exportable(str(folder), loaded)
     if options.dry_run:
         return _report(options, loaded, None)
-    made = export_graph(str(folder), loaded, options.precision)
+    if options.beside:
+        chosen = PRECISIONS if options.precision is None else (options.precision,)
+        return _report(options, loaded, put_graphs(folder, chosen, loaded))
+    made = export_graph(str(folder), loaded, "float32" if options.web else options.kind)
+    if options.web and options.kind == "int8":
+        made = made._replace(graph=with_weights_in_8_bits(made.graph))
     report = _report(options, loaded, len(made.graph))
-    between = ("batch", str(made.agents - 1), str(made.top), str(made.top))
-    facts = asdict(report) | {
-        "top": made.top,
-        "input": f"pixels: uint8 (batch, {report.pixels}, {report.pixels}, 3), RGB, 0 to 255",
+    with whole_folder(options.folder) as temporary:
+        if options.web is None:
+            write_synced(temporary / GRAPH, [made.graph])
+            facts = _facts(report, made.top, pairs=made.pairs)
+            write_synced(temporary / FACTS, [(json.dumps(facts, indent=2) + "\n").encode()])
+            loaded.vocabulary.save(temporary / VOCABULARY)
+        else:
+            write_page(temporary, made.graph, loaded.vocabulary, report.pixels, runtime)
+        write_synced(temporary / CARD, [_card(options, folder / CARD, report).encode()])
+    return report
+
+
+def _facts(report: ExportReport, top: int, *, pairs: bool) -> dict[str, object]:
+    """What a program has to know of the graph."""
+    size, agents = report.pixels, report.agents
+    between = ("batch", str(agents - 1), str(top), str(top))
+    return asdict(report) | {
+        "top": top,
+        "input": f"pixels: uint8 (batch, {size}, {size}, 3), RGB, 0 to 255",
         "outputs": [
-            f"words: int64 (batch, {made.agents}, {made.top}), best first; 0 ends the sentence",
-            f"confidences: float32 (batch, {made.agents}, {made.top})",
-            *([f"pairs: float32 ({', '.join(between)})"] if made.pairs else []),
+            f"words: int64 (batch, {agents}, {top}), best first; 0 ends the sentence",
+            f"confidences: float32 (batch, {agents}, {top})",
+            *([f"pairs: float32 ({', '.join(between)})"] if pairs else []),
         ],
     }
-    with whole_folder(options.out) as temporary:
-        write_synced(temporary / GRAPH, [made.graph])
-        write_synced(temporary / FACTS, [(json.dumps(facts, indent=2) + "\n").encode()])
-        write_synced(temporary / CARD, [_card(options, folder / CARD, report).encode()])
-        loaded.vocabulary.save(temporary / VOCABULARY)
-    return report
 
 
 def _report(options: ExportOptions, loaded: "LoadedWhole", size: int | None) -> ExportReport:
     return ExportReport(
-        precision=options.precision,
+        precision=options.precision or " and ".join(PRECISIONS) if options.beside else options.kind,
         pixels=loaded.pixels,
         agents=loaded.whole.length,
         words=len(loaded.vocabulary),
@@ -90,12 +110,13 @@ def _report(options: ExportOptions, loaded: "LoadedWhole", size: int | None) -> 
 
 def _card(options: ExportOptions, path: Path, report: ExportReport) -> str:
     """The model's own card, and how it was exported."""
-    rounded = (
-        "The weights and the inputs of its matrix products are rounded to 8 bits: it does not "
-        "always say what the model says. "
-        if report.precision == "int8"
-        else ""
-    )
+    rounded = ""
+    if report.precision == "int8":
+        what = "The weights" if options.web else "The weights and the inputs"
+        rounded = (
+            f"{what} of its matrix products are rounded to 8 bits: it does not "
+            "always say what the model says. "
+        )
     text = (
         f"One ONNX graph, {report.precision}: images of {report.pixels} x {report.pixels} "
         f"pixels in, the words of {report.agents} agents out. {rounded}Scores above are those "
