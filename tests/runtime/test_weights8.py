@@ -6,9 +6,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import onnx
-import torch
 from onnx import TensorProto, helper, numpy_helper
 
+from naic.device import CPU
+from naic.runtime.graphs import Graph
 from naic.runtime.int8 import eight_bits
 from naic.runtime.onnx_engine import _session
 from naic.runtime.weights8 import FEWEST, with_weights_in_8_bits
@@ -51,7 +52,7 @@ def test_the_graph_says_nearly_the_same_and_is_small() -> None:
     assert len(graph) < len(whole) / 3
     onnx.checker.check_model(onnx.load_from_string(graph))
     x = random.normal(size=(2, WIDE)).astype(np.float32)
-    (found,) = _session(Path("graph"), graph, torch.device("cpu"), 1).run(None, {"x": x})
+    (found,) = _session(Graph(Path("graph"), graph), CPU, 1).run(None, {"x": x})
     codes, scales = eight_bits(weights)
     np.testing.assert_allclose(found, x @ (codes * scales) @ small, rtol=1e-5, atol=1e-3)
     exact = x @ weights @ small
