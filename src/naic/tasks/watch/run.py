@@ -17,8 +17,9 @@ from naic.resume import locked
 from naic.tasks.caption.find import Found
 from naic.tasks.caption.options import CaptionOptions
 from naic.tasks.caption.rows import Rows
-from naic.tasks.caption.run import Speaker, caption_beside, load_captioner
+from naic.tasks.caption.run import caption_beside
 from naic.tasks.caption.sidecars import sidecar
+from naic.tasks.caption.speaker import Speaker, load_captioner
 from naic.tasks.watch.arrivals import Arrivals, Clock
 from naic.tasks.watch.events import Alarm, events
 from naic.tasks.watch.options import OFTEN, SELDOM, WatchOptions
