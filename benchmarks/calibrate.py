@@ -1,6 +1,6 @@
 """Makes confidences of a model's probabilities: how likely a caption is to be right.
 
-python benchmarks/calibrate.py MODEL --captions dataset_coco.json.xz --images train2017 \
+python -m benchmarks.calibrate MODEL --captions dataset_coco.json.xz --images train2017 \
     --said val.jsonl --check int8=val-int8.jsonl --out docs/results/light/calibration.json
 
 The captions of val are those of `naic caption --confidence --out val.jsonl`, which is run on the
@@ -242,7 +242,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     shown = [own.model, "--captions", own.captions.name, "--said", own.said.name]
     shown += [] if own.images is None else ["--images", own.images.name]
     shown += [word for one in own.check for word in ("--check", one)] + ["--out", own.out]
-    command = shlex.join(["python", "benchmarks/calibrate.py", *map(str, shown)])
+    command = shlex.join(["python", "-m", "benchmarks.calibrate", *map(str, shown)])
     try:
         people = read_people(own.captions, (SPLIT,))
         if own.images is not None and not own.said.exists():
