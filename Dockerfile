@@ -1,27 +1,28 @@
 # naic with its model, for images that are mounted:
 #   docker build -t naic .
 #   docker run --rm -v "$PWD:/images:ro" naic caption /images
-# It holds the PyTorch that the package index has. For Linux on x86 that is the one with CUDA, which
-# also uses an NVIDIA card (`docker run --gpus all`). A small image, for the processor alone:
-# --build-arg TORCH_INDEX= the address of PyTorch's CPU wheels (PyTorch's installation page has it).
+# It is for the processor, and has no PyTorch. For an NVIDIA card (`docker run --gpus all`), and to
+# train: --build-arg EXTRAS=train, which takes the PyTorch that the package index has; of its CPU
+# wheels, if you name their address with --build-arg TORCH_INDEX=.
 ARG PYTHON=3.12
 FROM python:${PYTHON}-slim AS build
 
 ARG TORCH=2.13.0
 ARG TORCH_INDEX=
-ARG EXTRAS=onnx
+ARG EXTRAS=
 
 RUN python -m venv /opt/naic
 ENV PATH=/opt/naic/bin:$PATH PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
 
-# torch first: it is the largest, and changes least. Any later request for torch is then met.
-RUN pip install "torch==${TORCH}" ${TORCH_INDEX:+--index-url "${TORCH_INDEX}"}
+# torch first, for extras that need it: it is the largest, and changes least.
+RUN if [ -n "${EXTRAS}" ]; then \
+        pip install "torch==${TORCH}" ${TORCH_INDEX:+--index-url "${TORCH_INDEX}"}; fi
 
 WORKDIR /source
 COPY pyproject.toml constraints.txt README.md LICENSE NOTICE ./
 COPY configs configs
 COPY src src
-RUN pip install -c constraints.txt ".[${EXTRAS}]"
+RUN pip install -c constraints.txt ".${EXTRAS:+[${EXTRAS}]}"
 
 FROM python:${PYTHON}-slim
 

@@ -15,7 +15,7 @@ READY := $(VENV)/ready
 SPICE := $(VENV)/spice
 CACHE := $(CURDIR)/$(VENV)/cache
 PIP := $(BIN)/python -m pip --disable-pip-version-check
-EXTRAS := train,metrics,serve,onnx,timm,dev
+EXTRAS := train,metrics,serve,onnx,timm,watch,dev
 
 .PHONY: demo test lint check check-slow bench wheel docs clean
 
@@ -56,8 +56,6 @@ wheel: $(READY)  ## build the wheel and use it in an empty environment
 	rm -rf dist build/empty
 	$(BIN)/python -m build --wheel --outdir dist .
 	$(PYTHON) -m venv build/empty
-	build/empty/bin/python -m pip --disable-pip-version-check install --quiet \
-		-c $(CONSTRAINTS) $(TORCH_INDEX:%=--extra-index-url %) torch==2.13.0
 	build/empty/bin/python -m pip --disable-pip-version-check install --quiet \
 		-c $(CONSTRAINTS) dist/*.whl
 	cd build && empty/bin/python ../tests/wheel_check.py

@@ -18,21 +18,20 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor
+import numpy.typing as npt
 
+from naic.device import CPU
 from naic.images.converting import square_pixels
 from naic.images.opening import open_image
 from naic.runtime.captioner import BATCH, shipped_model
-from naic.runtime.engines import Engine
-from naic.runtime.load import make_ready
+from naic.runtime.ready import Engine, make_ready
 from naic.tasks.benchmark.timing import machine
 
 EVERY = 0.02  # seconds between looks at the journal
 MIB = 2**20
 
 
-def bare(engine: Engine, images: Tensor) -> float:
+def bare(engine: Engine, images: npt.NDArray[np.uint8]) -> float:
     """Seconds of the model alone, in the batches that `naic caption` makes."""
     begin = time.perf_counter()
     for at in range(0, len(images), BATCH):
@@ -91,7 +90,7 @@ def steady(seen: Sequence[tuple[float, int, int]]) -> float:
     return (last - first) / (end - begin)
 
 
-def rates(listed: Path, images: Tensor, rounds: int, folder: Path) -> dict[str, Any]:
+def rates(listed: Path, images: npt.NDArray[np.uint8], rounds: int, folder: Path) -> dict[str, Any]:
     engine = make_ready(shipped_model(), "cpu", "auto", "auto").engine
     bare(engine, images[: 4 * BATCH])
     alone, whole, later = [], [], []
@@ -137,8 +136,8 @@ def main() -> None:
         listed.write_text("".join(f"{path}\n" for path in files[: own.count]))
         many.write_text("".join(f"{path}\n" for path in files[: own.long]))
         opened = [square_pixels(open_image(path, at_least=256), 256) for path in files[: own.count]]
-        images = torch.from_numpy(np.stack(opened))
-        figures = {"machine": machine(torch.device("cpu"))}
+        images = np.stack(opened)
+        figures = {"machine": machine(CPU)}
         figures |= rates(listed, images, own.rounds, folder)
         figures["memory"] = memory(many, own.long, folder)
     text = json.dumps(figures, indent=1) + "\n"

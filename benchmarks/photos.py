@@ -29,8 +29,7 @@ from naic import __version__
 from naic.cli.main import main as naic
 from naic.config import read_toml, structure
 from naic.errors import DataError
-from naic.files import write_atomically
-from naic.models.folder import WEIGHTS
+from naic.files import WEIGHTS, write_atomically
 from naic.runtime.captioner import shipped_model
 
 ALBUM = Path(__file__).parent.parent / "docs" / "photos" / "photos.toml"

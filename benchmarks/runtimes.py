@@ -19,8 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import torch
-from torch import Tensor
+import numpy.typing as npt
 
 from naic.decode.decoding import likeliest_words
 from naic.errors import NaicError
@@ -28,13 +27,14 @@ from naic.images.converting import square_pixels
 from naic.images.opening import open_image
 from naic.metrics.cider import cider
 from naic.runtime.captioner import shipped_model
-from naic.runtime.engines import Engine
-from naic.runtime.load import load_whole, make_ready
+from naic.runtime.load import load_whole
+from naic.runtime.ready import Engine, make_ready
 from naic.runtime.sentences import Proposals
 from naic.tasks.benchmark.timing import machine
 from naic.text.tokeniser import tokenise
 from naic.text.vocabulary import PERIOD, Vocabulary
 
+Images = npt.NDArray[np.uint8]
 WARM_UP = 3
 CAPTION_BATCH = 16
 IN_A_ROW = 5  # calls before the next engine's turn; the first wakes its threads, and is left out
@@ -65,7 +65,7 @@ def load(name: str, model: Path, device: str, folder: Path) -> Named:
 
 def images_of(
     captions: Path, folder: Path, count: int, pixels: int
-) -> tuple[Tensor, list[list[str]]]:
+) -> tuple[Images, list[list[str]]]:
     """The first images of `val` that are there, ready for the model, and their references."""
     with lzma.open(captions) as file:
         images = json.load(file)["images"]
@@ -77,10 +77,10 @@ def images_of(
         [" ".join(tokenise(sentence["raw"])) for sentence in image["sentences"]]
         for image, _ in chosen
     ]
-    return torch.from_numpy(np.stack(opened)), references
+    return np.stack(opened), references
 
 
-def say(engine: Engine, images: Tensor) -> Proposals:
+def say(engine: Engine, images: Images) -> Proposals:
     """What the engine says of each image."""
     begins = range(0, len(images), CAPTION_BATCH)
     parts = [engine(images[at : at + CAPTION_BATCH]) for at in begins]
@@ -98,7 +98,7 @@ def sentences(said: Proposals, vocabulary: Vocabulary) -> list[str]:
 
 
 def compare(
-    engines: Sequence[Named], images: Tensor, references: list[list[str]]
+    engines: Sequence[Named], images: Images, references: list[list[str]]
 ) -> list[dict[str, Any]]:
     """How much each engine's captions differ from those of the first one."""
     said = [say(named.engine, images) for named in engines]
@@ -117,7 +117,7 @@ def compare(
     ]
 
 
-def times(engines: Sequence[Named], images: Tensor, rounds: int) -> list[float]:
+def times(engines: Sequence[Named], images: Images, rounds: int) -> list[float]:
     """Median milliseconds of each engine; they take turns."""
     taken: list[list[float]] = [[] for _ in engines]
     for number in range(WARM_UP + rounds):

@@ -22,6 +22,7 @@ import numpy.typing as npt
 from naic.decode.decoding import CHOICES, IMPOSSIBLE, READABLE, LogProbs, Words
 from naic.runtime.captioner import shipped_model
 from naic.runtime.sentences import Caption, Proposals, _caption, write
+from naic.runtime.wording import Wording
 from naic.text.vocabulary import PERIOD, SPECIAL, Vocabulary
 
 AGENTS, CANDIDATES = 16, 16
@@ -48,7 +49,8 @@ def before(said: Proposals, vocabulary: Vocabulary) -> list[Caption]:
     """The captions as they were found before."""
     words, log_probs = (array.tolist() for array in _spoken(said))
     rows = zip(words, log_probs, strict=True)
-    return [_caption(vocabulary, READABLE, *row, None) for row in rows]
+    wording = Wording(vocabulary, READABLE)
+    return [_caption(wording, None, *row, None) for row in rows]
 
 
 def _spoken(said: Proposals) -> tuple[Words, LogProbs]:

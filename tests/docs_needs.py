@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import pytest
 import skimage
 
 from naic.cli.main import main
@@ -71,6 +72,8 @@ def captions(path: Path, images: Sequence[Path] = (), first: int = 1) -> None:
 
 
 def caption(words: list[str], options: Any) -> list[str]:
+    if options.write == "exif" and shutil.which("exiftool") is None:
+        pytest.skip("ExifTool is not installed")
     seeing(Path("shipped"))
     photo(Path("photo.jpg"))
     for path in options.paths:
@@ -242,6 +245,15 @@ def finetune(words: list[str], options: Any) -> list[str]:
     return dry(words)
 
 
+def watch(words: list[str], options: Any) -> list[str]:
+    """Looked at once: who waits for more would wait for ever."""
+    seeing(Path("shipped"))
+    photo(options.folder / "photo.jpg")
+    if "--poll" in words:
+        words = words[: words.index("--poll")]
+    return [*words, "--settle", "0", *["--once"] * (not options.once)]
+
+
 def as_it_is(words: list[str], options: Any) -> list[str]:
     seeing(Path("shipped"))
     return words
@@ -253,6 +265,7 @@ def scenes(words: list[str], options: Any) -> list[str]:
 
 NEEDS: dict[str, Need] = {
     "caption": caption,
+    "watch": watch,
     "prepare": prepare,
     "show": show,
     "train": train,

@@ -30,9 +30,9 @@ from naic.packing import (
     pack_bits,
     quantise,
     unpack,
-    unpack_bits,
 )
 from naic.text.vocabulary import SPECIAL, Vocabulary
+from naic.unpacking import unpack_bits
 from tests.models.weights import assert_same
 
 VOCABULARY = Vocabulary((*SPECIAL, "a", "circle"))
@@ -80,7 +80,7 @@ def test_bits_come_back_and_are_tight(seed: int, bits: int, count: int) -> None:
     codes = torch.from_numpy(drawn)
     packed = pack_bits(codes, bits)
     assert packed.shape == (bits, (count + 7) // 8)
-    assert torch.equal(unpack_bits(packed, count).to(torch.int16), codes)
+    assert np.array_equal(unpack_bits(packed.numpy(), count), codes.numpy())
 
 
 def test_where_the_bits_lie() -> None:
@@ -196,15 +196,15 @@ def test_weights_that_are_no_numbers_are_refused(name: str, value: float) -> Non
 @pytest.mark.parametrize(
     ("part", "tensor", "why"),
     [
-        ("codes", torch.zeros(5, 96), "its codes are torch.float32"),
+        ("codes", torch.zeros(5, 96), "its codes are float32"),
         ("codes", torch.zeros(480, dtype=torch.uint8), "not 2 to 12 rows of bits"),
         ("codes", torch.zeros(1, 96, dtype=torch.uint8), "not 2 to 12 rows of bits"),
         ("codes", torch.zeros(13, 96, dtype=torch.uint8), "not 2 to 12 rows of bits"),
         ("codes", torch.zeros(5, 95, dtype=torch.uint8), "about 760 weights, and 768 are needed"),
         ("codes", torch.zeros(5, 97, dtype=torch.uint8), "about 776 weights, and 768 are needed"),
-        ("scales", torch.zeros(6, 2), "its scales are torch.float32"),
-        ("scales", torch.zeros(12).half(), r"its scales are torch.float16 \(12,\)"),
-        ("scales", torch.zeros(3, 4).half(), r"its scales are torch.float16 \(3, 4\)"),
+        ("scales", torch.zeros(6, 2), "its scales are float32"),
+        ("scales", torch.zeros(12).half(), r"its scales are float16 \(12,\)"),
+        ("scales", torch.zeros(3, 4).half(), r"its scales are float16 \(3, 4\)"),
         ("scales", torch.zeros(6, 3).half(), "128 inputs cannot be cut into 3 groups"),
         ("scales", torch.zeros(6, 0).half(), "128 inputs cannot be cut into 0 groups"),
         ("scales", torch.full((6, 2), torch.nan).half(), "its scales are no finite numbers"),

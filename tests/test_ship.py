@@ -3,7 +3,18 @@
 from pathlib import Path
 from typing import Any
 
-from benchmarks.ship import LARGEST, METRICS, SHIPPED, TEMPLATE, card, scores_table
+from benchmarks.ship import (
+    GRAPHS,
+    LARGEST,
+    LARGEST_GRAPHS,
+    METRICS,
+    SHIPPED,
+    TEMPLATE,
+    card,
+    scores_table,
+)
+
+from naic.runtime.calibration import read_calibration
 
 SPEED = {"one": "71", "many": "53"}
 
@@ -45,7 +56,12 @@ def test_the_card_has_all_that_the_template_asks_for(tmp_path: Path) -> None:
 
 def test_what_ships_is_whole_and_small() -> None:
     files = {path.name: path.stat().st_size for path in SHIPPED.iterdir()}
-    assert set(files) == {"README.md", "config.toml", "model.safetensors", "vocab.json"}
+    assert set(files) == {
+        *("README.md", "calibration.json", "config.toml", "model.safetensors", "vocab.json"),
+        *GRAPHS,
+    }
+    assert read_calibration(SHIPPED) is not None
+    assert sum(files.pop(name) for name in GRAPHS) <= LARGEST_GRAPHS
     assert sum(files.values()) <= LARGEST
     text = (SHIPPED / "README.md").read_text(encoding="utf-8")
     template = TEMPLATE.read_text(encoding="utf-8").splitlines()

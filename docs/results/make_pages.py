@@ -15,6 +15,8 @@ from cmal_page import cmal  # type: ignore[import-not-found]
 from finetune_page import finetune_pages  # type: ignore[import-not-found]
 from house_page import house_pages  # type: ignore[import-not-found]
 from ladder_page import ladder, variance_figure  # type: ignore[import-not-found]
+from light_calibration import CHART, calibration_chart  # type: ignore[import-not-found]
+from light_page import light_page  # type: ignore[import-not-found]
 from meteor_page import meteor_part  # type: ignore[import-not-found]
 from photos_page import photos  # type: ignore[import-not-found]
 from readme_table import readme  # type: ignore[import-not-found]
@@ -307,6 +309,12 @@ Words marked * are in the list.
 """
 
 
+def light() -> str:
+    """light.md: captions without torch."""
+    names = ("install", "cpu", "quality", "write-kills", "web", "calibration")
+    return str(light_page(*(run_file(f"light/{name}.json") for name in names)))
+
+
 PAGES: dict[str, Callable[[], str]] = {
     "features.md": features,
     "rewards.md": rewards,
@@ -315,6 +323,8 @@ PAGES: dict[str, Callable[[], str]] = {
     "training.md": training,
     "cmal.md": cmal,
     "photos.md": photos,
+    "light.md": light,
+    CHART: lambda: calibration_chart(run_file("light/calibration.json")),
     "../../README.md": readme,
     **backbones_pages(),
     **speed_pages(),

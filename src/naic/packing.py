@@ -16,16 +16,17 @@ from dataclasses import dataclass
 from math import prod
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from naic.errors import CheckpointError, ConfigError
 from naic.files import CODES
+from naic.unpacking import FEWEST_BITS, MOST_BITS, SCALES, misfit, unpacked
 
-SCALES = "/scales"
-FEWEST_BITS, MOST_BITS = 2, 12
 CONVOLUTION_BITS = 10  # of a backbone of convolutions, where rounding adds up from layer to layer
 MATRIX_BITS = 5  # of a vision transformer in the backbone, which has many weights and is robust
 CALIBRATED_BITS = 4  # of the same, rounded by what it does on images (`models/rounding.py`)
@@ -41,7 +42,6 @@ _OF_WORDS = (
 # to cut off the largest than to be coarse everywhere.
 _SHRINKS = tuple(0.6 + 0.025 * i for i in range(17))
 _CHUNK = 1 << 22  # weights searched at once: what is in the processor's cache is quick
-_BYTES = 1 << 15  # of a row of bits that are unpacked at once, for the same reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,32 +144,17 @@ def unpack(
         codes, scales = tensors.get(name + CODES), tensors.get(name + SCALES)
         if codes is None or scales is None or name in tensors:
             continue
-        why = _misfit(codes, scales, like.shape)
-        if why:
+        both, shape = (_array(codes), _array(scales)), tuple(like.shape)
+        if why := misfit(*both, shape):
             raise CheckpointError(str(path), f"{name}: {why}", "Use a whole copy of it.")
-        whole = unpack_bits(codes, like.numel()).reshape(scales.numel(), -1)
-        groups = dequantise(whole, scales.reshape(-1), codes.shape[0])
-        weights[name] = groups.reshape(like.shape)
+        weights[name] = torch.from_numpy(unpacked(*both, shape))
         del weights[name + CODES], weights[name + SCALES]
     return weights
 
 
-def _misfit(codes: Tensor, scales: Tensor, shape: torch.Size) -> str:
-    """Why these cannot be the codes and scales of a weight of this shape; empty: they can."""
-    count, outputs = prod(shape), shape[0] if shape else 0
-    inputs = count // outputs if outputs else 0
-    bits = codes.shape[0] if codes.dim() == 2 else 0
-    if codes.dtype != torch.uint8 or not FEWEST_BITS <= bits <= MOST_BITS:
-        return f"its codes are {codes.dtype} {tuple(codes.shape)}, not 2 to 12 rows of bits"
-    if codes.shape[1] != -(-count // 8):
-        return f"it has codes of about {codes.shape[1] * 8:,} weights, and {count:,} are needed"
-    if scales.dtype != torch.float16 or scales.dim() != 2 or scales.shape[0] != outputs:
-        return f"its scales are {scales.dtype} {tuple(scales.shape)}, not some for each output"
-    if not inputs or not scales.shape[1] or inputs % scales.shape[1]:
-        return f"its {inputs} inputs cannot be cut into {scales.shape[1]} groups"
-    if not scales.isfinite().all():
-        return "its scales are no finite numbers"
-    return ""
+def _array(tensor: Tensor) -> npt.NDArray[Any]:
+    """As numpy has it, which has no bfloat16."""
+    return (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()
 
 
 def quantise(groups: Tensor, bits: int) -> tuple[Tensor, Tensor]:
@@ -230,24 +215,6 @@ def pack_bits(codes: Tensor, bits: int) -> Tensor:
     flat = codes.reshape(-1).numpy()
     rows = [np.packbits(flat >> bit & 1) for bit in range(bits)]
     return torch.from_numpy(np.stack(rows))
-
-
-def unpack_bits(packed: Tensor, count: int) -> Tensor:
-    """The `count` codes that `pack_bits` was given; uint8 where it will do, to save time.
-
-    In pieces that stay in the processor's cache: a model has a hundred million codes, and somebody
-    waits for its first caption.
-    """
-    rows = packed.numpy()
-    kind = np.uint8 if len(rows) <= 8 else np.int16
-    codes = np.empty(8 * rows.shape[1], kind)
-    for first in range(0, rows.shape[1], _BYTES):
-        piece = codes[8 * first : 8 * (first + _BYTES)]
-        piece[:] = np.unpackbits(rows[0, first : first + _BYTES])
-        for bit in range(1, len(rows)):
-            ones = np.unpackbits(rows[bit, first : first + _BYTES]).astype(kind, copy=False)
-            piece |= np.left_shift(ones, bit, out=ones)
-    return torch.from_numpy(codes[:count])
 
 
 def _halve(name: str, vector: Tensor) -> Tensor:

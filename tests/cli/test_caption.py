@@ -87,6 +87,38 @@ def test_alternatives_and_short_captions(
     assert all(0 < other["confidence"] <= 1 for other in said["alternatives"])
 
 
+def test_words_under_control(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    make_model(home / "model", backbone=NETWORK)
+    words = ["caption", "a.png", "--model", "model"]
+    assert main(words) == 0
+    first = capsys.readouterr().out.split()[1]
+    assert main([*words, "--forbid", f"{first}, giraffe", "--max-chars", "20"]) == 0
+    said = capsys.readouterr()
+    assert first not in said.out.split()
+    assert 0 < len(said.out.removeprefix("a.png: ").rstrip("\n")) <= 20
+    assert said.err == (
+        "naic caption: --forbid: the model never says giraffe. "
+        "Forms of a word are words of their own: dog, dogs.\n"
+    )
+
+
+def test_captions_that_are_left_out_change_no_exit_code(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["--min-confidence", "0.9"]
+    assert main(["caption", "a.png", *words]) == 0
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err == (
+        f"naic caption: a.png: left out: its caption is only {SURE**LENGTH:.1%} sure. "
+        "Lower --min-confidence to have it.\n"
+    )
+    assert main(["caption", "a.png", "none.jpg", *words, "--out", "all.txt"]) == 3
+    assert capsys.readouterr().out == (
+        "captions: 0 in all.txt; 1 left out, below --min-confidence; 1 could not be used\n"
+    )
+
+
 def test_bad_images_are_named_and_the_others_captioned(
     home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

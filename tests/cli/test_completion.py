@@ -21,6 +21,7 @@ from naic.tasks.evaluate.options import EvaluateOptions
 from naic.tasks.finetune.plan import FinetuneOptions
 from naic.tasks.options import DistilOptions, PackOptions, PrepareOptions
 from naic.tasks.reproduce.run_file import ReproduceOptions
+from naic.tasks.watch.options import WatchOptions
 from naic.train.config import setting_kinds
 from naic.train.settings import Settings
 
@@ -95,12 +96,14 @@ def test_choices(folder: Path) -> None:
 def test_file_names(folder: Path) -> None:
     """Spaces stay inside a name, and a star in one is no pattern."""
     assert sorted(complete(folder, "caption", "ph")) == ["photo one.jpg", "photo*.jpg"]
+    assert complete(folder, "watch", "ho") == ["holiday"]
     assert complete(folder, "prepare", "--config", "na") == ["naic.bash"]
     assert complete(folder, "prepare", "table", "na") == ["naic.bash"]
 
 
 def test_folders_where_a_folder_goes(folder: Path) -> None:
     assert complete(folder, "finetune", "x.csv", "--out", "") == ["holiday"]
+    assert complete(folder, "watch", "--out", "") == ["holiday"]
     assert complete(folder, "pack", "--backbone", "") == ["holiday"]
 
 
@@ -133,6 +136,7 @@ def test_a_tab_starts_no_python(folder: Path) -> None:
     ("verb", "options"),
     [
         ("caption", CaptionOptions),
+        ("watch", WatchOptions),
         ("prepare", PrepareOptions),
         ("distil", DistilOptions),
         ("evaluate", EvaluateOptions),
@@ -142,7 +146,7 @@ def test_a_tab_starts_no_python(folder: Path) -> None:
     ],
 )
 def test_no_option_of_a_verb_is_forgotten(verb: str, options: type) -> None:
-    positional = {"paths", "reader", "source", "model", "results", "captions"}
+    positional = {"paths", "reader", "source", "model", "results", "captions", "folder"}
     known = {name for option in describe(verb).options for name in option.names}
     for field in dataclasses.fields(options):
         name = f"--{field.name.replace('_', '-')}"

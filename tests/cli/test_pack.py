@@ -5,6 +5,8 @@ import pytest
 from naic.cli.main import main
 from naic.models.folder import load_model
 from naic.models.transformer import TransformerCaptioner
+from naic.runtime.graphs import precisions
+from naic.runtime.skeleton import PRECISIONS, graph_names
 from tests.tasks.packs import NETWORK, make_model
 
 
@@ -17,7 +19,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert not out.exists()
     assert main(words) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[:-1] == dry[:-1]
+    assert lines[:-3] == dry[:-1]
     assert [line.split()[0] for line in lines] == [
         "backbone:",
         "encoder:",
@@ -26,8 +28,13 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
         "its",
         "size:",
         "model:",
+        "graphs",
+        "graphs:",
     ]
-    size = sum(path.stat().st_size for path in out.iterdir())
+    assert lines[-1] == "graphs:   beside the weights"
+    assert precisions(out) == PRECISIONS
+    graphs = {name for precision in PRECISIONS for name in graph_names(precision)}
+    size = sum(path.stat().st_size for path in out.iterdir() if path.name not in graphs)
     assert f"size:     {size:,} bytes in all" in lines[5]
     model = load_model(out).model
     assert isinstance(model, TransformerCaptioner)

@@ -6,7 +6,8 @@ from torch import Tensor, nn
 
 from naic.errors import CheckpointError, ConfigError
 from naic.models.rounding import input_products, round_columns, round_matrices
-from naic.packing import PackRule, dequantise, quantise, unpack_bits
+from naic.packing import PackRule, dequantise, quantise
+from naic.unpacking import unpack_bits
 
 GROUP = 32
 
@@ -102,7 +103,7 @@ def test_the_layers_of_a_network() -> None:
         "backbone.second.weight/scales": (64, 1),
     }
     codes, _ = round_columns(network.second.weight, products["second"], 3, 64)
-    stored = unpack_bits(packed["backbone.second.weight/codes"], 64 * 64)
+    stored = torch.from_numpy(unpack_bits(packed["backbone.second.weight/codes"].numpy(), 64 * 64))
     assert torch.equal(stored.reshape(64, 64), codes.to(torch.uint8))
     assert not network.second._forward_pre_hooks
 

@@ -32,7 +32,7 @@ from naic.images.sources import FileImage, ImageLike
 from naic.models.folder import LoadedModel, load_model
 from naic.runtime import captioner as room
 from naic.runtime import engines
-from naic.runtime.captioner import Caption, Captioner, shipped_model
+from naic.runtime.captioner import Caption, Captioner, Wishes, shipped_model
 from naic.tasks.options import PrepareOptions
 from naic.tasks.prepare import prepare
 from naic.text.vocabulary import BAD_ENDINGS
@@ -337,6 +337,22 @@ def test_alternatives_and_a_limit(home: Path, captioner: str) -> None:
     assert {len(word.alternatives) for word in plain[0].words} == {expected}
 
 
+def test_words_are_wished_for_in_every_way_of_asking(home: Path) -> None:
+    captioner = Captioner(home / "seeing", device="cpu")
+    image = home / "photos" / "0.jpg"
+    first, *_ = captioner(image).split()
+    wishes: Wishes = {"forbid": first, "max_chars": 12}
+    text = captioner(image, **wishes)
+    assert first not in text.split()
+    assert 0 < len(text) <= 12
+    assert captioner([image], **wishes) == [text]
+    assert captioner(image, details=True, **wishes).text == text
+    assert captioner.caption([image], **wishes)[0].text == text
+    assert [said.text for said in captioner.each([image], **wishes)] == [text]  # type: ignore[union-attr]
+    with pytest.raises(TypeError, match="unexpected keyword argument 'max_word'"):
+        captioner.each([image], **{"max_word": 3})  # type: ignore[arg-type]
+
+
 def test_the_first_of_a_beam_is_as_likely_as_the_words_say(home: Path) -> None:
     """A causal caption's own confidence is the product of its words and its period."""
     ready = Captioner(home / "causal", device="cpu")
@@ -370,7 +386,11 @@ def test_images_are_taken_as_they_are_needed(home: Path) -> None:
 
 def test_what_is_wrong_is_said_at_once_not_at_the_first_caption(home: Path) -> None:
     captioner = Captioner(home / "seeing", device="cpu")
-    for wrong in ({"batch": 0}, {"alternatives": -1}, {"max_words": 0}):
+    wrongs: list[dict[str, Any]] = [
+        *({"batch": 0}, {"alternatives": -1}, {"max_words": 0}, {"max_chars": 0}),
+        {"forbid": ["hot dog"]},
+    ]
+    for wrong in wrongs:
         with pytest.raises(ConfigError, match="is"):
             captioner.each([], **wrong)
 

@@ -13,14 +13,17 @@ from PIL import Image
 from torch import Tensor
 
 from naic.decode.decoding import Decoding, likeliest_words
+from naic.device import CPU
 from naic.errors import CheckpointError
 from naic.models.folder import load_model
 from naic.runtime.captioner import Captioner
-from naic.runtime.engines import EagerEngine, Engine
+from naic.runtime.engines import EagerEngine
 from naic.runtime.export import export_graph
+from naic.runtime.graphs import exported
 from naic.runtime.int8 import quantised
 from naic.runtime.load import load_whole
 from naic.runtime.onnx_engine import OnnxEngine
+from naic.runtime.ready import Engine
 from naic.runtime.sentences import Caption, Proposals
 from naic.tasks.options import PackOptions
 from naic.tasks.pack import pack_model
@@ -28,7 +31,6 @@ from naic.text.vocabulary import PERIOD
 from tests.runtime.small import CHAIN, LENGTH, NETWORK, PIXELS, WORDS, make_model
 
 EXAMPLE = Path(__file__).parent.parent.parent / "examples" / "caption_onnx.py"
-CPU = torch.device("cpu")
 COUNT = 5
 
 
@@ -54,7 +56,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
     made = export_graph("chain", loaded, "float32")
     assert (made.agents, made.top, made.pairs) == (LENGTH, CHAIN, True)
     (folder / "chain.onnx").write_bytes(made.graph)
-    said = EagerEngine(loaded.whole, PIXELS, CPU, "float32")(images())
+    said = EagerEngine(loaded.whole, PIXELS, torch.device("cpu"), "float32")(images())
     return Home(model, said, folder / "chain.onnx")
 
 
@@ -106,7 +108,7 @@ def check_same(engine: Engine, home: Home) -> None:
 
 
 def test_a_graph_of_onnx_says_the_same(home: Home) -> None:
-    check_same(OnnxEngine(home.graph, CPU), home)
+    check_same(OnnxEngine(exported(home.graph), CPU), home)
     outputs = onnx.load(home.graph).graph.output
     assert [value.name for value in outputs] == ["words", "confidences", "pairs"]
     dims = [d.dim_param or d.dim_value for d in outputs[2].type.tensor_type.shape.dim]
@@ -137,7 +139,7 @@ def test_int8_is_near_and_an_image_has_no_neighbours(home: Home, tmp_path: Path)
     facts = {fact.key: fact.value for fact in rounded.metadata_props} | {"precision": "int8"}
     onnx.helper.set_model_props(rounded, facts)
     onnx.save(rounded, tmp_path / "int8.onnx")
-    engine = OnnxEngine(tmp_path / "int8.onnx", CPU)
+    engine = OnnxEngine(exported(tmp_path / "int8.onnx"), CPU)
     together, alone = engine(images()), engine(images()[1:2])
     assert together.pairs is not None
     assert alone.pairs is not None
@@ -161,7 +163,7 @@ def test_it_can_be_packed(home: Home, tmp_path: Path) -> None:
 
 
 def test_a_strangers_pairs_are_checked(home: Home) -> None:
-    engine = OnnxEngine(home.graph, CPU)
+    engine = OnnxEngine(exported(home.graph), CPU)
     words, log_probs, pairs = home.said
     assert pairs is not None
 

@@ -26,7 +26,8 @@ from naic.runtime.engines import (
     Whole,
     padded,
 )
-from naic.runtime.load import load_whole, make_ready
+from naic.runtime.load import load_whole
+from naic.runtime.ready import make_ready
 from naic.runtime.sentences import Proposals
 from tests.runtime.small import LENGTH, NETWORK, PIXELS, make_model
 

@@ -18,7 +18,8 @@ from naic.runtime.fuse_vit import (
     fold_vits,
     side_by_side,
 )
-from naic.runtime.load import load_whole, make_ready
+from naic.runtime.load import load_whole
+from naic.runtime.ready import make_ready
 from tests.backbones.test_vit import TINY, network, noise
 from tests.runtime.small import PIXELS, make_model
 

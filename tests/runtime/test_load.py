@@ -6,10 +6,15 @@ import pytest
 import torch
 
 from naic.errors import CheckpointError, ConfigError
-from naic.models.folder import CARD, CONFIG, VOCABULARY, WEIGHTS, load_model
+from naic.files import CARD, CONFIG, VOCABULARY, WEIGHTS
+from naic.models.folder import load_model
+from naic.runtime.calibration import CALIBRATION
 from naic.runtime.captioner import Captioner
-from naic.runtime.load import exported_file, find_model, make_ready
+from naic.runtime.ready import exported_file, find_model, make_ready
+from naic.runtime.skeleton import graph_names
 from tests.runtime.small import NETWORK, make_model
+
+GRAPHS = [*graph_names("int8"), *graph_names("float32")]
 
 
 @pytest.fixture(scope="module")
@@ -89,7 +94,8 @@ def test_a_name_on_the_hub_is_fetched_and_no_more_than_a_model(
     monkeypatch.chdir(tmp_path)
     calls = hub(monkeypatch, model)
     assert find_model("somebody/captions-v1.2") == model
-    assert calls == [("somebody/captions-v1.2", [WEIGHTS, CONFIG, VOCABULARY, CARD])]
+    wanted = [WEIGHTS, CONFIG, VOCABULARY, CARD, CALIBRATION, *GRAPHS]
+    assert calls == [("somebody/captions-v1.2", wanted)]
     assert Captioner(Path("somebody/captions"), device="cpu").engine.pixels == 64
 
 

@@ -10,7 +10,7 @@ import skimage
 
 from naic.runtime import captioner as room
 from naic.runtime.captioner import Caption
-from naic.runtime.load import PRECISIONS, RUNTIMES
+from naic.runtime.ready import PRECISIONS, RUNTIMES
 from tests.runtime.small import NETWORK, make_model
 
 PAGE = (Path(__file__).parents[2] / "docs" / "python.md").read_text(encoding="utf-8")

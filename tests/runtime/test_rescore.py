@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from naic.images.converting import square_pixels
 from naic.images.opening import open_image
 from naic.models.folder import load_model
 from naic.models.transformer import TransformerCaptioner
+from naic.runtime.calibration import CALIBRATION, Calibration
 from naic.runtime.captioner import Caption, Captioner, Rescoring
 from naic.runtime.rescore import as_words, candidates, rescored
 from naic.runtime.sentences import Proposals
@@ -140,6 +142,20 @@ def test_each_word_has_the_probability_that_the_teacher_gives_it(home: Path) -> 
     short = captioner(photos(home)[0], details=True, max_words=2, alternatives=4)
     assert all(1 <= len(one.text.split()) <= 2 for one in short.alternatives)
     assert short.confidence == short.alternatives[0].confidence
+
+
+def test_the_map_of_the_student_is_not_for_the_probabilities_of_a_teacher(
+    home: Path, tmp_path: Path
+) -> None:
+    student = shutil.copytree(home / "student", tmp_path / "student")
+    (student / CALIBRATION).write_text(Calibration(0.5, -1.0).as_json())
+    captioner = Captioner(student, device="cpu", rescore=home / "teacher")
+    said = captioner(photos(home)[0], details=True)
+    assert isinstance(said, Caption)
+    assert captioner.calibration is None
+    assert not said.calibrated
+    assert said.confidence == said.probability
+    assert Captioner(student, device="cpu").calibration == Calibration(0.5, -1.0)
 
 
 def test_a_teacher_with_the_same_backbone_inside(home: Path, tmp_path: Path) -> None:

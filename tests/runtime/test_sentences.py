@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from naic.decode.best_first import n_best
 from naic.decode.decoding import READABLE, Decoding
 from naic.errors import ConfigError
+from naic.runtime.calibration import Calibration
 from naic.runtime.sentences import Caption, Proposals, found_sentences, write
 from naic.text import Vocabulary
 from naic.text.vocabulary import PAD, PERIOD
@@ -77,6 +78,25 @@ def test_a_caption_has_the_probability_of_its_words_and_its_end() -> None:
     assert caption.confidence == caption.alternatives[0].confidence
     assert one(said(*sure("a cat on"))).confidence == pytest.approx(0.9**3)  # nobody said the end
     assert one(said(*sure(". cat"))).confidence == pytest.approx(0.9)  # the end alone
+
+
+def test_a_map_changes_the_confidence_and_nothing_else() -> None:
+    what, same = said(*sure("a cat on the .")), Calibration(1.0, 0.0)
+    asked = readable(alternatives=3)
+    plain, kept, less = (
+        write(what, None, WORDS, asked, own)[0] for own in (None, same, Calibration(1.0, -2.0))
+    )
+    assert plain.probability == plain.confidence == pytest.approx(0.9**5)
+    assert not plain.calibrated
+    assert kept.confidence == pytest.approx(0.9**5)
+    odds = 0.9**5 / (1 - 0.9**5) * math.exp(-2.0)
+    assert less.confidence == pytest.approx(odds / (1 + odds))
+    assert less.calibrated
+    for own in (kept, less):
+        assert (own.text, own.words) == (plain.text, plain.words)
+        assert own.probability == plain.probability
+        assert own.alternatives == plain.alternatives
+        assert own.alternatives[0].confidence == own.probability
 
 
 def test_a_cut_caption_has_the_probability_of_what_was_said_up_to_the_limit() -> None:

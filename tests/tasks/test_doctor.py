@@ -58,7 +58,8 @@ def test_a_missing_extra_is_named_with_what_to_install(monkeypatch: pytest.Monke
         "extra train",
         "missing",
         "not installed: numba",
-        "For naic train, distil, reproduce and finetune: pip install 'naic[train]'",
+        "For captions on a GPU, and naic prepare, train, distil, finetune, reproduce, pack: "
+        "pip install 'naic[train]'",
     )
     assert found("packages").state == "works"
 
@@ -93,10 +94,10 @@ def test_an_old_python_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_too_many_threads_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor, "usable_cores", lambda: 1)
-    monkeypatch.setattr("torch.get_num_threads", lambda: 8)
+    monkeypatch.setattr("naic.device.usable_cores", lambda: 1)
+    monkeypatch.setenv("OMP_NUM_THREADS", "8")
     assert found("processor").todo.endswith("export OMP_NUM_THREADS=1")
-    monkeypatch.setattr("torch.get_num_threads", lambda: 1)
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
     monkeypatch.setattr(os, "getloadavg", lambda: (0.5, 0.5, 0.5))
     assert found("processor").state == "works"
     monkeypatch.setattr(os, "getloadavg", lambda: (9.0, 0.5, 0.5))
@@ -122,6 +123,16 @@ def test_a_card_that_torch_cannot_use_is_told(monkeypatch: pytest.MonkeyPatch) -
     assert found("graphics").state == "missing"
     assert found("Java").state == "missing"
     assert "Only SPICE needs it." in found("Java").todo
+    assert found("ExifTool").state == "missing"
+    assert "Only naic caption --write exif needs it." in found("ExifTool").todo
+
+
+def test_exiftool_is_asked_for_its_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / "exiftool"
+    program.write_text("#!/bin/sh\necho 12.34\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    assert found("ExifTool") == Finding("ExifTool", "works", f"version 12.34, {program}")
 
 
 def test_folders_that_cannot_be_written_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from naic.cli.main import main
 from naic.errors import CheckpointError, ConfigError, MissingExtraError
 from naic.runtime import captioner
 from naic.runtime.captioner import Captioner
+from naic.runtime.graphs import precisions
 from naic.runtime.load import load_whole
 from naic.tasks.export import ExportReport, export_model
 from naic.tasks.options import ExportOptions
@@ -64,10 +66,29 @@ def test_what_cannot_be_is_refused_before_there_is_work(
     model = make_model(tmp_path / "model", backbone=NETWORK)
     with pytest.raises(ConfigError, match=r"--out: .* is there already"):
         export_model(ExportOptions(model, out=model))
-    options = ExportOptions(tmp_path / "none", out=tmp_path / "graph")
+    out = tmp_path / "graph"
+    options = ExportOptions(tmp_path / "none", out=out)
     with pytest.raises(CheckpointError, match="is no model folder"):
         export_model(options)
     monkeypatch.setitem(sys.modules, "onnx", None)
     with pytest.raises(MissingExtraError, match=r"pip install 'naic\[onnx\]'"):
         export_model(replace(options, dry_run=True))
-    assert not options.out.exists()
+    assert not out.exists()
+
+
+def test_graphs_beside_weights(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    model = make_model(tmp_path / "model", backbone=NETWORK)
+    assert main(["export", str(model), "--beside", "--precision", "float32"]) == 0
+    assert f"graphs:   beside the weights in {model}" in capsys.readouterr().out
+    assert precisions(model) == ("float32",)
+    assert Captioner(model, device="cpu").engine.runtime == "onnx"
+    before = {path.name: path.read_bytes() for path in model.iterdir()}
+    export_model(ExportOptions(model, beside=True, precision="float32"))
+    assert {path.name: path.read_bytes() for path in model.iterdir()} == before
+
+
+def test_what_does_not_go_with_beside_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="no other model was named"):
+        ExportOptions(beside=True).check()
+    with pytest.raises(ConfigError, match="and nowhere else"):
+        ExportOptions(tmp_path, out=tmp_path / "out", beside=True).check()

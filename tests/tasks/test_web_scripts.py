@@ -11,9 +11,9 @@ import pytest
 from PIL import Image
 
 from naic.decode.decoding import READABLE, Decoding
+from naic.files import VOCABULARY
 from naic.images.converting import square_pixels
 from naic.images.opening import open_image
-from naic.models.folder import VOCABULARY
 from naic.runtime.captioner import SHIPPED
 from naic.runtime.sentences import Proposals, write
 from naic.tasks.export_web import language

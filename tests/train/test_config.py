@@ -31,6 +31,7 @@ CONFIGS = sorted(
         "study",
         "study_again",
         "study_full",
+        "study_next",
     )  # read in test_readme.py
 )
 STAGE_OF = {

@@ -22,6 +22,8 @@ def run(arguments: Sequence[str]) -> int:
     _print_report(report)
     if options.dry_run:
         print("Nothing was written (--dry-run).")
+    elif options.beside:
+        print(f"graphs:   beside the weights in {options.model}")
     elif options.web is None:
         print(f"graph:    {options.folder / GRAPH}")
     else:

@@ -5,8 +5,10 @@ import sys
 from collections.abc import Sequence
 
 from naic.cli.main import parse
+from naic.cli.pack import print_graphs
 from naic.cli.screen import print_problems, progress
 from naic.progress import Callbacks
+from naic.runtime.graphs import precisions
 from naic.tasks.finetune.plan import FinetuneOptions
 from naic.tasks.finetune.run import Finetuned, FinetuneDryRun, HeldOutScore, dry_run, finetune
 
@@ -33,7 +35,10 @@ def run(arguments: Sequence[str]) -> int:
         return _print_dry_run(dry_run(options))
     callbacks = Callbacks(lambda text: print(text, file=sys.stderr), progress)
     done = finetune(options, callbacks, f"naic finetune {shlex.join(arguments)}")
-    return _print_finetuned(done, options)
+    code = _print_finetuned(done, options)
+    if not precisions(options.out / "best"):
+        print_graphs(options.out / "best")
+    return code
 
 
 def _print_dry_run(found: FinetuneDryRun) -> int:

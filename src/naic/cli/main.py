@@ -15,6 +15,7 @@ T = TypeVar("T")
 # verb -> (module with a function `run(arguments) -> exit code`, what it does)
 VERBS = {
     "caption": ("naic.cli.caption", "say what is in images"),
+    "watch": ("naic.cli.watch", "caption photos as they arrive in a folder"),
     "prepare": ("naic.cli.prepare", "turn a dataset or a folder of images into features"),
     "show": ("naic.cli.show", "say what is in a feature store"),
     "train": ("naic.cli.train", "train a captioner on a feature store"),
@@ -32,12 +33,16 @@ VERBS = {
 
 # What to tell someone who stopped a verb that can go on.
 GOES_ON = {
+    "watch": " The same command goes on.",
     "prepare": " The same command goes on.",
     "distil": " The same command goes on.",
     "reproduce": " The same command goes on.",
     "finetune": " The same command goes on.",
     "train": " Add --resume auto to go on.",
 }
+
+# Packages that captions need none of.
+OF_EXTRAS = ("torch", "accelerate", "numba")
 
 FAILED, BAD_USAGE, SOME_SKIPPED, INTERRUPTED = 1, 2, 3, 130
 STDERR = 2  # the last of the numbers that belong to standard streams
@@ -116,6 +121,12 @@ def _run(verb: str, arguments: list[str]) -> int:
             raise
         print(f"naic {verb}: {error}", file=sys.stderr)
         return BAD_USAGE if isinstance(error, ConfigError) else FAILED
+    except ModuleNotFoundError as error:
+        if error.name not in OF_EXTRAS or os.environ.get("NAIC_DEBUG"):
+            raise
+        hint = "It comes with the extra for this: pip install 'naic[train]'"
+        print(f"naic {verb}: {error.name} is not installed. {hint}", file=sys.stderr)
+        return FAILED
     except KeyboardInterrupt:
         print(f"\nnaic {verb}: stopped.{GOES_ON.get(verb, '')}", file=sys.stderr)
         return INTERRUPTED

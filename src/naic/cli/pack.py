@@ -1,8 +1,10 @@
 """`naic pack MODEL --out DIR`."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from naic.cli.main import parse
+from naic.tasks.beside import graphs_if_possible
 from naic.tasks.options import PackOptions
 from naic.tasks.pack import Packed, pack_model
 
@@ -22,7 +24,15 @@ def run(arguments: Sequence[str]) -> int:
         print("Nothing was written (--dry-run).")
     else:
         print(f"model:    {options.out}")
+        print_graphs(options.out)
     return 0
+
+
+def print_graphs(folder: Path) -> None:
+    """Put graphs beside the weights in a folder that is whole without them, and tell of it."""
+    print("graphs that take no PyTorch are made, which takes a minute or two")
+    missing = graphs_if_possible(folder)
+    print(f"graphs:   none: {missing}" if missing else "graphs:   beside the weights")
 
 
 def _print_packed(done: Packed) -> None:

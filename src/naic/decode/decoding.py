@@ -12,12 +12,13 @@ repeats or without.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from naic.errors import ConfigError
+from naic.text.neutral import SAID
 from naic.text.vocabulary import BAD_ENDINGS, PERIOD, Vocabulary
 
 Words = npt.NDArray[np.int64]
@@ -32,12 +33,19 @@ _BAD_ENDINGS = frozenset(BAD_ENDINGS)
 class Decoding:
     """How the captions of a captioner are found. By default as the paper's, so that training shows.
 
+    What is wished of the words for people (`max_chars` to `neutral`) is seen to where sentences are
+    written for them, `runtime/sentences.py`; validation and tables know nothing of it.
+
     Attributes:
         beam: Sentences followed at a time; 1 is greedy.
         repeats: Whether agents who speak at once may say a word twice in a row.
         bad_endings: Whether a sentence may end in the middle of a thought, as in "a dog with a".
         max_words: Of a sentence; None: any number.
         alternatives: Sentences to give for each image, the caption counted; 0: the caption alone.
+        max_chars: Of the text of a sentence; None: any number.
+        forbid: Words that are not said.
+        prefer: Words that are said rather than others, where the agents consider them.
+        neutral: Whether words that guess a gender are replaced (`text/neutral.py`).
     """
 
     beam: int = 1
@@ -45,12 +53,24 @@ class Decoding:
     bad_endings: bool = True
     max_words: int | None = None
     alternatives: int = 0
+    max_chars: int | None = None
+    forbid: tuple[str, ...] = ()
+    prefer: tuple[str, ...] = ()
+    neutral: bool = False
 
     def __post_init__(self) -> None:
         if self.beam < 1:
             raise ConfigError("beam", f"{self.beam} is below 1", "Give 1 (greedy) or more.")
         if self.max_words is not None and self.max_words < 1:
             raise ConfigError("max_words", f"{self.max_words} is below 1", "Try 8.")
+        if self.max_chars is not None and self.max_chars < 1:
+            raise ConfigError("max_chars", f"{self.max_chars} is below 1", "Try 125.")
+        if both := sorted({*self.forbid} & {*self.prefer}):
+            why = f"{', '.join(map(repr, both))} cannot be forbidden and preferred"
+            raise ConfigError("prefer", why, "Leave one of the two out.")
+        if self.neutral and (said := sorted(SAID.intersection(self.forbid))):
+            why = f"{', '.join(map(repr, said))} is what neutral captions say instead"
+            raise ConfigError("forbid", why, "Leave one of the two out.")
         if not 0 <= self.alternatives <= MOST_ALTERNATIVES:
             why = f"{self.alternatives} is not from 0 to {MOST_ALTERNATIVES}"
             raise ConfigError("alternatives", why, "Try 3.")
@@ -88,7 +108,8 @@ def likeliest_words(
     """
     if pairs is None:
         return np.zeros(words.shape[:2], np.intp)
-    return _best(words, log_probs, pairs, repeats=True)
+    scores = np.maximum(log_probs, IMPOSSIBLE)
+    return _best(words, scores, pairs, repeats=True)
 
 
 def without_repeats(
@@ -114,36 +135,63 @@ def without_repeats(
     repeats = _repeats(words[np.arange(rows)[:, None], np.arange(agents), chosen])
     if repeats.any():
         heard = None if pairs is None else pairs[repeats]
-        chosen[repeats] = _best(words[repeats], log_probs[repeats], heard, repeats=False)
+        scores = np.maximum(log_probs[repeats], IMPOSSIBLE)
+        chosen[repeats] = _best(words[repeats], scores, heard, repeats=False)
     return chosen
+
+
+def speaking(said: Words) -> npt.NDArray[np.bool_]:
+    """(B, N) whether a word comes before the first period."""
+    return ~np.logical_or.accumulate(said == PERIOD, axis=1)
 
 
 def _repeats(said: Words) -> npt.NDArray[np.bool_]:
     """(B,) whether a word before the first period is said twice in a row."""
-    speaking = ~np.logical_or.accumulate(said == PERIOD, axis=1)  # (B, N)
     same = said[:, 1:] == said[:, :-1]
-    return np.asarray((same & speaking[:, 1:]).any(1))
+    return np.asarray((same & speaking(said)[:, 1:]).any(1))
 
 
 def _best(
-    words: Words, log_probs: LogProbs, pairs: LogProbs | None, *, repeats: bool
+    words: Words, scores: LogProbs, pairs: LogProbs | None, *, repeats: bool
 ) -> npt.NDArray[np.intp]:
-    """(b, N) the choices of the likeliest sentences, by dynamic programming over the agents.
+    """(b, N) the choices of the likeliest sentences."""
+    links, _, total = paths(words, scores, pairs, scores[..., 0], repeats=repeats)
+    end, last = np.divmod(total.argmax(1), words.shape[-1])  # of equals, the first
+    return way_back(links, end, last)
+
+
+class Paths(NamedTuple):
+    """All sentences of the agents, as far as it takes to find the likeliest.
+
+    Attributes:
+        links: (b, N-1, K) which word of the agent before is the best before each word.
+        reached: (b, N, K) the score of the best sentence up to a word, if it goes on after it.
+        total: (b, N·K) of the best sentence that ends with a word; -inf where none may.
+    """
+
+    links: npt.NDArray[np.intp]
+    reached: LogProbs
+    total: LogProbs
+
+
+def paths(
+    words: Words, scores: LogProbs, pairs: LogProbs | None, rest: LogProbs, *, repeats: bool
+) -> Paths:
+    """By dynamic programming over the agents, for scores (b, N, K): of a word not to be said -inf.
 
     A sentence ends at its period or with the last agent. To compare sentences of different length,
-    agents that do not hear each other count after the period, too, with their likeliest words,
-    which they say anyway. In a chain a sentence has a score of its own, which is compared.
+    agents that do not hear each other count after the period, too, with their likeliest words
+    (`rest`, b, N), which they say anyway. In a chain a sentence has a score of its own, which is
+    compared.
 
     Of one image the arrays are so small that each call of numpy counts: an agent takes three, and
     all that can be done for all agents at once is.
     """
-    rows, _, choices = words.shape
-    log_probs = np.maximum(log_probs, IMPOSSIBLE)
     ends = words == PERIOD
-    onward = np.where(ends, -np.inf, log_probs)  # (b, N, K): nothing is said after a period
-    heard = _heard(words, pairs, repeats=repeats).astype(log_probs.dtype, copy=False)
+    onward = np.where(ends, -np.inf, scores)  # (b, N, K): nothing is said after a period
+    heard = _heard(words, pairs, repeats=repeats).astype(scores.dtype, copy=False)
     # (b, N, K) the best sentence before an agent's word, and with it if the sentence goes on
-    before, reached = np.zeros_like(log_probs), np.empty_like(log_probs)
+    before, reached = np.zeros_like(scores), np.empty_like(scores)
     if not repeats:
         before[:, 0] = np.where(ends[:, 0], -np.inf, 0.0)  # to say nothing is no way out
     reached[:, 0] = onward[:, 0]
@@ -152,28 +200,25 @@ def _best(
     for ago, pair, best, own, now in steps:
         np.maximum.reduce(ago[..., None] + pair, 1, out=best)  # (b, K, K) to (b, K)
         np.add(best, own, out=now)
-    came_from = (reached[:, :-1, :, None] + heard).argmax(2)  # (b, N-1, K)
-    total = before + log_probs
+    links = (reached[:, :-1, :, None] + heard).argmax(2)  # (b, N-1, K)
+    total = before + scores
     if pairs is None:
-        likeliest = log_probs[..., 0]
-        total += (likeliest.sum(1, keepdims=True) - np.cumsum(likeliest, 1))[..., None]
+        total += (rest.sum(1, keepdims=True) - np.cumsum(rest, 1))[..., None]
     ends[:, -1] = True
-    total = np.where(ends, total, -np.inf).reshape(rows, -1)
-    end, last = np.divmod(total.argmax(1), choices)  # of equals, the first
-    return _way_back(came_from, end, last)
+    return Paths(links, reached, np.where(ends, total, -np.inf).reshape(len(words), -1))
 
 
-def _way_back(
-    came_from: npt.NDArray[np.intp], end: npt.NDArray[np.intp], last: npt.NDArray[np.intp]
+def way_back(
+    links: npt.NDArray[np.intp], end: npt.NDArray[np.intp], last: npt.NDArray[np.intp]
 ) -> npt.NDArray[np.intp]:
     """(b, N) the choices of sentences that end with agent `end` (b,) and its choice `last` (b,)."""
-    chosen = np.zeros((len(came_from), came_from.shape[1] + 1), np.intp)
+    chosen = np.zeros((len(links), links.shape[1] + 1), np.intp)
     # Plain lists: a number at a time is what they are faster at.
-    for row, (links, agent, place) in enumerate(
-        zip(came_from.tolist(), end.tolist(), last.tolist(), strict=True)
+    for row, (own, agent, place) in enumerate(
+        zip(links.tolist(), end.tolist(), last.tolist(), strict=True)
     ):
         places = [place]
-        for link in links[:agent][::-1]:
+        for link in own[:agent][::-1]:
             place = link[place]
             places.append(place)
         chosen[row, : agent + 1] = places[::-1]
@@ -188,4 +233,5 @@ def _heard(words: Words, pairs: LogProbs | None, *, repeats: bool) -> LogProbs:
     if repeats and pairs is not None:
         return pairs
     same = words[:, :-1, :, None] == words[:, 1:, None, :]
+    same &= not repeats
     return np.where(same, -np.inf, 0.0 if pairs is None else pairs)

@@ -27,13 +27,12 @@ from torch.overrides import TorchFunctionMode
 from naic.backbones.inside import current_name
 from naic.config import read_toml, structure, to_toml
 from naic.errors import CheckpointError, ConfigError
-from naic.files import CODES, safetensors_header, whole_folder
+from naic.files import CARD, CODES, CONFIG, VOCABULARY, WEIGHTS, safetensors_header, whole_folder
 from naic.models.captioners import captioner_spec
 from naic.models.config import current_keys
 from naic.models.contract import CaptionerSpec
 from naic.text.vocabulary import Vocabulary
 
-WEIGHTS, CONFIG, VOCABULARY, CARD = "model.safetensors", "config.toml", "vocab.json", "README.md"
 NAMES_SHOWN = 3
 _KINDS = {
     torch.float64: "F64",

@@ -15,7 +15,8 @@ from naic.data.joined import AnyStore
 from naic.data.pseudo import Taught
 from naic.device import choose_device
 from naic.errors import CheckpointError, ConfigError, StoreError
-from naic.models.folder import WEIGHTS, ModelSettings, load_model
+from naic.files import WEIGHTS
+from naic.models.folder import ModelSettings, load_model
 from naic.text.vocabulary import PERIOD
 
 SCORE_DIGITS = 4  # of a sum of up to 16 logarithms of float32, the rest is rounding

@@ -1,21 +1,21 @@
 """A trained model put to use: images in, captions out, each word with how sure the model is."""
 
+import sys
 import threading
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
-from typing import Literal, overload
+from typing import Literal, Unpack, overload
 
 import numpy as np
-import torch
-from torch import Tensor
+import numpy.typing as npt
 
 from naic.data.decoding import decode_batches
-from naic.decode.decoding import READABLE, Decoding
+from naic.decode.decoding import Decoding
+from naic.decode.wishes import Wishes, as_decoding
 from naic.errors import CheckpointError, ConfigError, ImageError
+from naic.files import WEIGHTS
 from naic.images.sources import ImageLike, ImageSource, any_source, is_one
-from naic.models.folder import WEIGHTS
-from naic.runtime.load import make_ready
+from naic.runtime.ready import make_ready
 from naic.runtime.rescore import Rescoring, as_said
 from naic.runtime.sentences import (
     Alternative,
@@ -26,7 +26,7 @@ from naic.runtime.sentences import (
     write,
 )
 
-__all__ = ["Alternative", "Caption", "Captioner", "Rescoring", "Word", "shipped_model"]
+__all__ = ["Alternative", "Caption", "Captioner", "Rescoring", "Wishes", "Word", "shipped_model"]
 
 SHIPPED = Path(__file__).parent.parent / "shipped"
 BATCH = 16  # images at once: more are no faster on a CPU
@@ -57,6 +57,8 @@ class Captioner:
     Attributes:
         engine: what runs the model: its runtime, device, precision and size of images.
         vocabulary: the words that it can say.
+        calibration: what makes chances of being right of its captions' probabilities; None: the
+            model has no such map, or a teacher has the last word.
     """
 
     def __init__(
@@ -88,13 +90,10 @@ class Captioner:
         where = shipped_model() if model is None else model
         if rescore is not None and not isinstance(rescore, Rescoring):
             rescore = Rescoring(rescore)
-        try:
-            ready = make_ready(where, device, runtime, precision, rescore)
-        except torch.OutOfMemoryError as error:
-            why = f"its memory has no room for {where}"
-            raise ConfigError("--device", why, f"Free some of it, or use {_ON_CPU}.") from error
+        ready = make_ready(where, device, runtime, precision, rescore)
         self.engine = ready.engine
         self.vocabulary = ready.vocabulary
+        self.calibration = ready.calibration
         self._where = ready.where
         self._searches = ready.searches
         self._rescorer = ready.rescorer
@@ -103,7 +102,7 @@ class Captioner:
     # A text is one image, though to a type checker it is as good as a list of texts.
     @overload
     def __call__(  # type: ignore[overload-overlap]
-        self, images: ImageLike, *, details: Literal[False] = False, max_words: int | None = None
+        self, images: ImageLike, *, details: Literal[False] = False, **wishes: Unpack[Wishes]
     ) -> str: ...
     @overload
     def __call__(  # type: ignore[overload-overlap]
@@ -112,7 +111,7 @@ class Captioner:
         *,
         details: Literal[True],
         alternatives: int = 0,
-        max_words: int | None = None,
+        **wishes: Unpack[Wishes],
     ) -> Caption: ...
     @overload
     def __call__(
@@ -120,7 +119,7 @@ class Captioner:
         images: Iterable[ImageLike],
         *,
         details: Literal[False] = False,
-        max_words: int | None = None,
+        **wishes: Unpack[Wishes],
     ) -> list[str]: ...
     @overload
     def __call__(
@@ -129,7 +128,7 @@ class Captioner:
         *,
         details: Literal[True],
         alternatives: int = 0,
-        max_words: int | None = None,
+        **wishes: Unpack[Wishes],
     ) -> list[Caption]: ...
     def __call__(
         self,
@@ -137,9 +136,11 @@ class Captioner:
         *,
         details: bool = False,
         alternatives: int = 0,
-        max_words: int | None = None,
+        **wishes: Unpack[Wishes],
     ) -> str | Caption | list[str] | list[Caption]:
         """What is in an image, or in each of several: the text, or with `details` a `Caption`.
+
+        What may be wished of the words is told at `Wishes`.
 
         Raises:
             ImageError: an image that cannot be used. `each` goes on with the others.
@@ -147,7 +148,7 @@ class Captioner:
         if alternatives and not details:
             raise ConfigError("alternatives", "they are details", "Give details=True too.")
         several = _as_several(images)
-        captions = self.caption(several, alternatives=alternatives, max_words=max_words)
+        captions = self.caption(several, alternatives=alternatives, **wishes)
         if several is not images:
             return captions[0] if details else captions[0].text
         return captions if details else [caption.text for caption in captions]
@@ -167,7 +168,7 @@ class Captioner:
         return shaped if several is images else shaped[0]
 
     def caption(
-        self, images: Iterable[ImageLike], *, alternatives: int = 0, max_words: int | None = None
+        self, images: Iterable[ImageLike], *, alternatives: int = 0, **wishes: Unpack[Wishes]
     ) -> list[Caption]:
         """A caption for each image: a path, the bytes of a file, a Pillow image, or an array.
 
@@ -175,7 +176,7 @@ class Captioner:
             ImageError: an image that cannot be used. `each` goes on with the others.
         """
         captions = []
-        for outcome in self.each(images, alternatives=alternatives, max_words=max_words):
+        for outcome in self.each(images, alternatives=alternatives, **wishes):
             if isinstance(outcome, ImageError):
                 raise outcome
             captions.append(outcome)
@@ -187,7 +188,7 @@ class Captioner:
         *,
         batch: int = BATCH,
         alternatives: int = 0,
-        max_words: int | None = None,
+        **wishes: Unpack[Wishes],
     ) -> Iterator[Caption | ImageError]:
         """For each image, in order, its caption, or why it has none; `batch` of them at once.
 
@@ -198,13 +199,16 @@ class Captioner:
             images: any number of them.
             batch: how many at once.
             alternatives: how many whole sentences to give; the first is the caption itself.
-            max_words: what is longer is cut, at a word that can end a sentence.
+            wishes: `max_words`, `max_chars`, `forbid`, `prefer` and `neutral`; see `Wishes`.
+
+        Raises:
+            ConfigError: something was asked for that cannot be.
         """
         if is_one(images):
             raise ConfigError("images", "this is one image, not several", "Give a list: [it].")
         if not 1 <= batch <= MOST_AT_ONCE:
             raise ConfigError("batch", f"{batch} is not from 1 to {MOST_AT_ONCE:,}", "Try 16.")
-        decoding = replace(READABLE, alternatives=alternatives, max_words=max_words)
+        decoding = as_decoding(wishes, alternatives)
         if self._rescorer is not None and alternatives > self._rescorer.how.choices:
             why = f"{alternatives} are more than the {self._rescorer.how.choices} that are rescored"
             raise ConfigError("--alternatives", why, "Raise --rescore-choices, or ask for fewer.")
@@ -223,7 +227,7 @@ class Captioner:
             ):
                 outcomes: dict[int, Caption | ImageError] = dict(seen.errors)
                 if seen.positions:
-                    captions = self._say(torch.from_numpy(seen.pixels), decoding)
+                    captions = self._say(seen.pixels, decoding)
                     outcomes.update(zip(seen.positions, captions, strict=True))
                 for position in sorted(outcomes):
                     yield outcomes[position]
@@ -233,7 +237,7 @@ class Captioner:
             why = f"{batch} images at once do not fit the memory of {device}"
             raise ConfigError("--batch", why, _TOO_MANY) from error
 
-    def _say(self, pixels: Tensor, decoding: Decoding) -> Sequence[Caption]:
+    def _say(self, pixels: npt.NDArray[np.uint8], decoding: Decoding) -> Sequence[Caption]:
         """Captions for uint8 pixels (B, P, P, 3)."""
         with self._turn:
             said = self.engine(pixels)
@@ -245,7 +249,7 @@ class Captioner:
             elif decoding.alternatives and self._searches is not None:
                 words, scores = self._searches.beams(pixels, decoding.alternatives)
                 found = found_sentences(words.tolist(), scores.tolist())
-        return write(said, found, self.vocabulary, decoding)
+        return write(said, found, self.vocabulary, decoding, self.calibration)
 
     def _check(self, said: Proposals) -> None:
         """Refuse words of which a model says nothing."""
@@ -261,9 +265,12 @@ class Captioner:
 
 def _out_of_memory(error: BaseException | None) -> bool:
     """Whether the GPU was too small: then recording a graph ends in another error about that."""
-    while error is not None and not isinstance(error, torch.OutOfMemoryError):
+    torch = sys.modules.get("torch")
+    while error is not None and torch is not None:
+        if isinstance(error, torch.OutOfMemoryError):
+            return True
         error = error.__cause__ or error.__context__
-    return error is not None
+    return False
 
 
 def _as_several(images: ImageLike | Iterable[ImageLike]) -> Iterable[ImageLike]:

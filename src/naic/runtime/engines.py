@@ -4,16 +4,17 @@
     compile    torch.compile: slow at the start, then fewer and larger steps
     graph      a CUDA graph: launching the kernels of a small model takes longer than they run;
                on a GPU, what was compiled is recorded as one, too
-    onnx       ONNX Runtime on an exported file (`onnx_engine.py`)
 
-A Captioner calls its engine from one thread at a time: an engine needs no lock of its own.
+ONNX Runtime's engine is in `onnx_engine.py`; which is taken, `ready.py` says.
 """
 
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, TypeAlias
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -26,32 +27,12 @@ from naic.runtime.fuse import fewer_kernels, fuse
 from naic.runtime.sentences import Proposals
 
 VIT_MODULE = "naic.backbones.vit"
-MOST_PIXELS = 2048  # a side: a stranger's model must not fill the memory
 FEW = 4  # images: starting a kernel takes longer than running it
 WARM_UP = 3  # passes before a graph is captured: libraries choose their kernels and working space
 RECORDING = threading.Lock()  # CUDA records one graph at a time in a process
 PROPOSED = (torch.int64, torch.float32, torch.float32)  # words, log-probabilities, pairs
+Images: TypeAlias = Tensor | npt.NDArray[np.uint8]
 KINDS = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
-
-
-class Engine(Protocol):
-    """A model made ready on a device.
-
-    Attributes:
-        runtime: "eager", "compile", "graph" or "onnx".
-        device: where it runs.
-        precision: "float32", "float16", "bfloat16" or "int8".
-        pixels: P, the side of the images that it takes.
-    """
-
-    runtime: str
-    device: torch.device
-    precision: str
-    pixels: int
-
-    def __call__(self, pixels: Tensor) -> Proposals:
-        """uint8 (B, P, P, 3) on the host, any B from 1 on."""
-        ...
 
 
 class Whole(nn.Module):
@@ -106,11 +87,13 @@ class Whole(nn.Module):
         return self.spec.propose(self.model, self.seen(pixels), None, CHOICES)
 
     @torch.inference_mode()
-    def beams(self, pixels: Tensor, width: int) -> Beams:
+    def beams(self, pixels: Images, width: int) -> Beams:
         """The sentences that a model's search finds; in any engine this runs eagerly."""
         assert self.spec.beams is not None
         device = next(self.parameters()).device
-        return self.spec.beams(self.model, self.seen(pixels.to(device)), None, width, width)
+        return self.spec.beams(
+            self.model, self.seen(as_tensor(pixels).to(device)), None, width, width
+        )
 
     def seen(self, pixels: Tensor) -> Tensor:
         """What the model is given of the pixels: themselves, or features (B, R, F)."""
@@ -141,8 +124,9 @@ class EagerEngine:
         return self._whole.features
 
     @torch.inference_mode()
-    def __call__(self, pixels: Tensor) -> Proposals:
+    def __call__(self, pixels: Images) -> Proposals:
         """uint8 (B, P, P, 3) on the host, any B from 1 on."""
+        pixels = as_tensor(pixels)
         self._whole.settle(pixels)
         return as_arrays(self._whole(pixels.to(self.device)).on_host(), len(pixels))
 
@@ -159,8 +143,9 @@ class CompiledEngine(EagerEngine):
         if_it_compiles(self, pixels)
 
     @torch.inference_mode()
-    def __call__(self, pixels: Tensor) -> Proposals:
+    def __call__(self, pixels: Images) -> Proposals:
         """uint8 (B, P, P, 3) on the host, any B from 1 on."""
+        pixels = as_tensor(pixels)
         self._whole.settle(pixels)
         count = len(pixels)
         batch = pixels.new_zeros(padded(count), *pixels.shape[1:])
@@ -194,8 +179,9 @@ class GraphEngine(EagerEngine):
         self._pool = torch.cuda.graph_pool_handle()
 
     @torch.inference_mode()
-    def __call__(self, pixels: Tensor) -> Proposals:
+    def __call__(self, pixels: Images) -> Proposals:
         """uint8 (B, P, P, 3) on the host, any B from 1 on."""
+        pixels = as_tensor(pixels)
         count = len(pixels)
         size = padded(count)
         with torch.cuda.device(self.device):
@@ -250,6 +236,11 @@ class CompiledGraphEngine(GraphEngine):
         if_it_compiles(self, pixels)
 
 
+def as_tensor(pixels: Images) -> Tensor:
+    """Images as torch has them; they are not copied."""
+    return pixels if isinstance(pixels, Tensor) else torch.from_numpy(pixels)
+
+
 def as_arrays(said: Proposed, count: int) -> Proposals:
     """What is said of the first `count` images; on the host, and not copied."""
     words, log_probs = said.words[:count].numpy(), said.log_probs[:count].numpy()
@@ -257,7 +248,7 @@ def as_arrays(said: Proposed, count: int) -> Proposals:
     return Proposals(words, log_probs, pairs)
 
 
-def if_it_compiles(engine: Engine, pixels: int) -> None:
+def if_it_compiles(engine: EagerEngine, pixels: int) -> None:
     """Run once: what is missing should show when a model is loaded, not at the first image."""
     try:
         engine(torch.zeros(1, pixels, pixels, 3, dtype=torch.uint8))

@@ -4,8 +4,13 @@ The graph carries its vocabulary and the size of its images, so that the one fil
 """
 
 import copy
+import hashlib
 import io
 import json
+import logging
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -15,10 +20,13 @@ from torch import Tensor, nn
 
 from naic import __version__
 from naic.errors import ConfigError, MissingExtraError
+from naic.runtime.bones import take_apart
 from naic.runtime.engines import Whole
-from naic.runtime.int8 import even_out, quantised, quiet
+from naic.runtime.even import Changes, even_out, soft_noise
+from naic.runtime.int8 import quantised
 from naic.runtime.load import LoadedWhole
-from naic.runtime.onnx_engine import FORMAT, VERSION
+from naic.runtime.onnx_engine import CALIBRATED, FORMAT, VERSION
+from naic.runtime.skeleton import Skeleton, graph_names, write_skeleton
 
 if TYPE_CHECKING:
     import onnx
@@ -83,14 +91,65 @@ def export_graph(what: str, loaded: LoadedWhole, precision: str) -> Exported:
         ConfigError: the model is of a kind that is no graph.
         MissingExtraError: the packages are not installed.
     """
+    traced, words, pairs, _ = _graph(what, loaded, precision)
+    facts = _facts(loaded, precision) | {"vocabulary": json.dumps(loaded.vocabulary.words)}
+    if loaded.calibration is not None:  # beside weights it is a file of its own
+        facts[CALIBRATED] = loaded.calibration.as_json()
+    import_onnx().helper.set_model_props(traced, facts)
+    agents, top = words.shape[1:]
+    return Exported(traced.SerializeToString(), agents, top, pairs)
+
+
+def export_beside(what: str, loaded: LoadedWhole, precision: str, digest: str) -> dict[str, bytes]:
+    """The files of a graph that takes its weights out of the model's own: see `skeleton.py`.
+
+    Args:
+        what: as in `export_graph`.
+        loaded: as there; with its backbone inside.
+        precision: as there.
+        digest: SHA-256 of its model.safetensors.
+    """
+    if loaded.whole.backbone is not None:
+        why = "its backbone is elsewhere, and a graph beside its weights finds none there"
+        raise ConfigError(what, why, "Put the backbone into it: see naic pack.")
+    traced, _, _, changes = _graph(what, loaded, precision)
+    weights = {name: t.numpy() for name, t in loaded.whole.model.state_dict().items()}
+    named = {name.removeprefix("model."): steps for name, steps in changes.items()}
+    traced, parts, vectors = take_apart(traced, weights, named)
+    import_onnx().helper.set_model_props(traced, _facts(loaded, precision))
+    graph = traced.SerializeToString()
+    skeleton = Skeleton(precision, digest, hashlib.sha256(graph).hexdigest(), vectors, parts)
+    return dict(zip(graph_names(precision), (graph, write_skeleton(skeleton)), strict=True))
+
+
+def _facts(loaded: LoadedWhole, precision: str) -> dict[str, str]:
+    """What a graph tells of itself; the one of its format is how it is known."""
+    return {
+        FORMAT: VERSION,
+        "version": __version__,
+        "precision": precision,
+        "pixels": str(loaded.pixels),
+    }
+
+
+class _Traced(NamedTuple):
+    """A graph, the words (B, N, K) that it said, whether it has pairs, and what was evened out."""
+
+    graph: "onnx.ModelProto"
+    words: npt.NDArray[np.int64]
+    pairs: bool
+    changes: Changes
+
+
+def _graph(what: str, loaded: LoadedWhole, precision: str) -> _Traced:
+    """The graph of a model, checked against PyTorch."""
     check_exportable(what, loaded)
-    onnx = import_onnx()
+    import_onnx()
     shape, noise = (MADE_UP, loaded.pixels, loaded.pixels, 3), torch.Generator().manual_seed(0)
     images = torch.randint(0, 256, shape, dtype=torch.uint8, generator=noise)
     whole = copy.deepcopy(loaded.whole)
     whole.settle(images)  # as every engine does: what depends on no image is a constant
-    if precision == "int8":
-        even_out(whole)
+    changes = even_out(whole, soft_noise(MADE_UP, loaded.pixels)) if precision == "int8" else {}
     module = _WithProbabilities(whole).eval()  # all of it: the exporter puts back the mode it finds
     with torch.inference_mode():
         outputs = list(OUTPUTS[: len(module(images[:1]))])
@@ -98,17 +157,9 @@ def export_graph(what: str, loaded: LoadedWhole, precision: str) -> Exported:
     words = _check_same(what, traced, module, images)
     if precision == "int8":
         traced = quantised(traced)
-    facts = {
-        FORMAT: VERSION,
-        "version": __version__,
-        "precision": precision,
-        "pixels": str(loaded.pixels),
-        "vocabulary": json.dumps(loaded.vocabulary.words),
-    }
     traced.producer_name, traced.producer_version = "naic", __version__
-    onnx.helper.set_model_props(traced, facts)
-    agents, top = words.shape[1:]
-    return Exported(traced.SerializeToString(), agents, top, len(outputs) == len(OUTPUTS))
+    pairs = len(outputs) == len(OUTPUTS)
+    return _Traced(traced, words, pairs, changes)
 
 
 def import_onnx() -> Any:  # noqa: ANN401 - a module of an extra
@@ -196,3 +247,16 @@ def _same_pairs(
 def _no_graph(what: str, why: str) -> ConfigError:
     hint = "Models with a backbone of their own can be exported: see naic pack."
     return ConfigError(what, f"it cannot be made one graph ({why})", hint)
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Without the packages' warnings, which tell of their own plans and of what we know."""
+    before = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(before)

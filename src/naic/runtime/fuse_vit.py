@@ -74,13 +74,13 @@ class FoldedTransformer(VisionTransformer):
 
     def embed(self, pixels: Tensor) -> Tensor:
         """(B, H, W, 3), 0 to 255 -> (B, T², D), each patch and where it is."""
-        images = pixels.permute(0, 3, 1, 2)
-        kind = self.positions.dtype
-        if images.shape[2:] != (self.side, self.side):
-            images = self.resized(images.to(kind))  # (B, 3, S, S)
+        images, kind = pixels, self.positions.dtype
+        if images.shape[1:3] != (self.side, self.side):
+            small = self.resized(images.permute(0, 3, 1, 2).to(kind))  # (B, 3, S, S)
+            images = small.permute(0, 2, 3, 1)
         count, tokens = images.shape[0], self.tokens
-        cells = images.reshape(count, 3, tokens, self.cell, tokens, self.cell)
-        cells = cells.permute(0, 2, 4, 3, 5, 1)  # (B, T, T, p, p, 3)
+        cells = images.reshape(count, tokens, self.cell, tokens, self.cell, 3)
+        cells = cells.permute(0, 1, 3, 2, 4, 5)  # (B, T, T, p, p, 3)
         rows = cells.to(kind).reshape(count, tokens * tokens, -1)  # (B, T², p·p·3)
         return cast(Tensor, self.patch(rows)) + self.positions
 

@@ -1,108 +1,99 @@
-"""8 bits in place of 32: the matrix products of a graph, and a vision transformer made fit for it.
+"""8 bits in place of 32: the matrix products of a graph.
 
-The inputs of a product are rounded with one scale for all of an image. That is fine as long as they
-are of one size, and in a vision transformer they are not: a few tokens of the middle blocks are
-twenty times as large as the others after the activation, and a few channels are after a LayerNorm.
-Both are evened out before the rounding, in a way that changes nothing but the rounding.
+Written here rather than by `onnxruntime.quantization`: a product becomes one node in place of
+seven, nothing heavy is imported, and whoever has the weights as float32 can make those of the
+graph again, digit by digit (`eight_bits`).
 """
 
-import logging
-import tempfile
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
-from typing import TYPE_CHECKING
+from collections import Counter
+from typing import TYPE_CHECKING, Any
 
-import torch
-import torch.nn.functional as F
-from torch import Tensor, nn
-
-from naic.backbones.vit import VitBlock
+import numpy as np
+import numpy.typing as npt
 
 if TYPE_CHECKING:
     import onnx
 
-SPREADS = 3.0  # of a channel after a LayerNorm: what it rarely goes beyond
-SHARE = 0.85  # of a channel's size that goes from the inputs to the weights
-LEAST = 1e-5
-LOWEST = 0.3  # GELU, and SiLU, go no further below 0
 PATCH = (
     "/patch/"  # in the name of the node that reads pixels: it stays as it is, as convolutions do
 )
+MOST = 127  # steps from 0 to the largest weight of an output, on both sides
+DOMAIN = "com.microsoft"  # of operators that ONNX Runtime has beside ONNX's own
 
 
-@torch.no_grad()
-def even_out(module: nn.Module) -> None:
-    """Make all vision transformers inside a module fit for products by 8 bits; in place.
+def eight_bits(
+    weights: npt.NDArray[np.float32],
+) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.float32]]:
+    """A matrix (inputs, outputs) as whole steps, and how large the steps of each output are.
 
-    They see what they saw before.
+    What is no number stays none: it is in the size of its output's steps.
     """
-    for block in module.modules():
-        if isinstance(block, VitBlock) and isinstance(block.fall, nn.Linear):
-            _even_channels(block.norm1, block.qkv)
-            _even_channels(block.norm2, block.rise)
-            block.fall = EvenTokens(block.fall)  # type: ignore[assignment]
-
-
-def _even_channels(norm: nn.LayerNorm, layer: nn.Linear) -> None:
-    """Large channels become smaller and their weights larger, by what the norm tells of them."""
-    inputs = norm.bias.abs() + SPREADS * norm.weight.abs()  # (D,) how large each may well be
-    weights = layer.weight.abs().amax(0)  # (D,)
-    factor = inputs.clamp(min=LEAST) ** SHARE / weights.clamp(min=LEAST) ** (1 - SHARE)
-    factor /= factor.median()
-    norm.weight.data = norm.weight / factor
-    norm.bias.data = norm.bias / factor
-    layer.weight.data = layer.weight * factor
-
-
-class EvenTokens(nn.Module):
-    """A product after an activation, of tokens of one size: each gets its own back afterwards."""
-
-    def __init__(self, layer: nn.Linear) -> None:
-        super().__init__()
-        self.layer = layer
-
-    def forward(self, x: Tensor) -> Tensor:
-        """(B, T, 4D) -> (B, T, D)."""
-        size = x.amax(-1, keepdim=True).clamp(min=LOWEST)  # (B, T, 1)
-        return F.linear(x / size, self.layer.weight) * size + self.layer.bias
+    steps = np.abs(weights).max(0) / np.float32(MOST)  # (outputs,)
+    with np.errstate(invalid="ignore"):
+        counts = np.rint(weights / np.where(steps == 0, np.float32(1), steps))
+        return np.nan_to_num(counts).astype(np.int8), steps
 
 
 def quantised(graph: "onnx.ModelProto") -> "onnx.ModelProto":
-    """Matrix products by 8-bit weights, a scale for each output; convolutions stay.
+    """The graph, changed in place: matrix products by 8-bit weights; convolutions stay.
 
     What reads the pixels is the delicate part: each layer works on the rounding errors of those
-    before it, and an error there is one in all that follows.
+    before it, and an error there is one in all that follows. Attention's products are of
+    activations, and stay too.
     """
-    import onnx
-    from onnxruntime.quantization import (  # type: ignore[import-untyped]
-        QuantType,
-        quantize_dynamic,
-    )
+    from onnx import helper, numpy_helper
 
-    with tempfile.TemporaryDirectory() as folder, quiet():
-        path = Path(folder, "int8.onnx")
-        quantize_dynamic(
-            graph,
-            path,
-            op_types_to_quantize=["MatMul"],
-            per_channel=True,
-            weight_type=QuantType.QInt8,
-            nodes_to_exclude=[node.name for node in graph.graph.node if PATCH in node.name],
-            extra_options={"MatMulConstBOnly": True},  # attention's products are of activations
+    main = graph.graph
+    plain = {tensor.name: tensor for tensor in main.initializer}
+    readers = Counter(name for node in main.node for name in node.input)
+    adders = {name: node for node in main.node if node.op_type == "Add" for name in node.input}
+    made: dict[str, list[str]] = {}  # of a matrix: its steps, their sizes, and no zero points
+    nodes: list[onnx.NodeProto] = []
+    gone: set[str] = set()  # outputs of sums that are part of a product now
+    for node in main.node:
+        if node.op_type == "Add" and node.output[0] in gone:
+            continue
+        if not _is_product(node, plain):
+            nodes.append(node)
+            continue
+        matrix, product = node.input[1], node.output[0]
+        if matrix not in made:
+            steps, sizes = eight_bits(numpy_helper.to_array(plain[matrix]))
+            parts: dict[str, npt.NDArray[Any]] = {"_steps": steps, "_sizes": sizes}
+            made[matrix] = [*(matrix + end for end in parts), ""]
+            main.initializer.extend(
+                numpy_helper.from_array(part, matrix + end) for end, part in parts.items()
+            )
+        inputs = [node.input[0], *made[matrix]]
+        adder = adders.get(product) if readers[product] == 1 else None
+        added = [name for name in adder.input if name != product] if adder else []
+        if adder and added and added[0] in plain and len(plain[added[0]].dims) == 1:
+            inputs.append(added[0])
+            product = adder.output[0]
+            gone.add(product)
+        nodes.append(
+            helper.make_node("DynamicQuantizeMatMul", inputs, [product], node.name, domain=DOMAIN)
         )
-        return onnx.load(path)
+    _replace(graph, nodes)
+    return graph
 
 
-@contextmanager
-def quiet() -> Iterator[None]:
-    """Without the packages' warnings, which tell of their own plans and of what we know."""
-    before = logging.root.manager.disable
-    logging.disable(logging.WARNING)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        logging.disable(before)
+def _is_product(node: "onnx.NodeProto", plain: "dict[str, onnx.TensorProto]") -> bool:
+    """Whether it multiplies by a matrix of weights, and does not read pixels."""
+    if node.op_type != "MatMul" or PATCH in node.name:
+        return False
+    return node.input[1] in plain and len(plain[node.input[1]].dims) == 2
+
+
+def _replace(graph: "onnx.ModelProto", nodes: "list[onnx.NodeProto]") -> None:
+    """Other nodes, and none of the weights that they do not read."""
+    from onnx import helper
+
+    main = graph.graph
+    read = {name for node in nodes for name in node.input}
+    kept = [tensor for tensor in main.initializer if tensor.name in read]
+    del main.node[:], main.initializer[:]
+    main.node.extend(nodes)
+    main.initializer.extend(kept)
+    if all(known.domain != DOMAIN for known in graph.opset_import):
+        graph.opset_import.append(helper.make_opsetid(DOMAIN, 1))

@@ -1,8 +1,8 @@
-"""ONNX Runtime on a graph of `naic export`."""
+"""ONNX Runtime on the graph of a captioner; without torch."""
 
 import json
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -10,36 +10,41 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import torch
-from torch import Tensor
 
+from naic import device as here
+from naic.device import Place
 from naic.errors import CheckpointError, ConfigError, MissingExtraError, NaicError
-from naic.runtime.engines import MOST_PIXELS
+from naic.runtime.calibration import Calibration, parse_calibration
+from naic.runtime.graphs import Graph
 from naic.runtime.sentences import Proposals
+from naic.runtime.skeleton import PRECISIONS
 from naic.text.vocabulary import NEVER, Vocabulary
 
 FORMAT, VERSION = "naic", "1"  # the first fact of a graph's metadata: that it is ours
+CALIBRATED = "calibration"  # the fact that the map of its model is, where it has one
 ERRORS_ONLY = 3  # of ONNX Runtime's levels of what to print
+MOST_PIXELS = 2048  # a side: a stranger's model must not fill the memory
 MOST_SURE = 1.001  # a probability of 1, and what rounding adds to it
-PRECISIONS = ("float32", "int8")
 _LEAST = np.finfo(np.float32).tiny
+_AGAIN = "Make it again: naic export"
 
 
 class OnnxEngine:
-    """An exported captioner, run without PyTorch.
+    """A captioner as a graph, run without PyTorch.
 
     Attributes:
         runtime: "onnx".
         device: where it runs.
         precision: "float32" or "int8".
         pixels: P, the side of the images that it takes.
-        vocabulary: its words, which are in the graph.
+        vocabulary: its words.
+        calibration: how likely its captions are to be right, if that is in the graph.
     """
 
     runtime = "onnx"
 
-    def __init__(self, path: Path, device: torch.device) -> None:
-        """Load the graph `path`.
+    def __init__(self, graph: Graph, device: Place, vocabulary: Vocabulary | None = None) -> None:
+        """Make a graph ready; with `vocabulary`, the words are not in it.
 
         Raises:
             MissingExtraError: ONNX Runtime is not installed.
@@ -47,32 +52,31 @@ class OnnxEngine:
             CheckpointError: the file is damaged, or not one of `naic export`.
         """
         self.device = device
-        self._path = path
-        try:
-            graph = path.read_bytes()
-        except OSError as error:
-            raise _damaged(path, error) from error
-        threads = torch.get_num_threads()  # all, or what was set
-        self._session = _session(path, graph, device, threads)
-        # The same with one thread, made when it is needed: of what was read now, since the file may
-        # be another one by then, or gone.
+        self._path = graph.name
+        threads = here.threads()
+        self._session = _session(graph, device, threads)
+        # The same with one thread, made when it is needed.
         self._alone: Any = None
-        self._graph = graph
+        self._graph: Graph | None = graph
         self._making = threading.Lock()
         facts: dict[str, str] = self._session.get_modelmeta().custom_metadata_map
         if facts.get(FORMAT) != VERSION:
             known = "of another version of naic" if FORMAT in facts else "none of naic's"
-            raise CheckpointError(str(path), f"is a graph, but {known}", "Make one: naic export")
-        self.precision, self.pixels, self.vocabulary = _read(path, facts)
+            raise CheckpointError(
+                str(graph.name), f"is a graph, but {known}", "Make one: naic export"
+            )
+        self.precision, self.pixels, self.vocabulary = _read(graph.name, facts, vocabulary)
+        self.calibration = _read_calibration(graph.name, facts)
         if self.precision != "int8" or device.type != "cpu" or threads == 1:
-            self._graph = b""  # it takes whole batches, and needs no second session
+            self._graph = None  # it takes whole batches, and needs no second session
 
-    def __call__(self, pixels: Tensor) -> Proposals:
+    def __call__(self, pixels: npt.ArrayLike) -> Proposals:
         """uint8 (B, P, P, 3) on the host, any B from 1 on."""
+        batch = np.asarray(pixels)
         # int8 takes its scale from all that it is given at once: an image's words would depend on
         # its neighbours.
-        images = torch.split(pixels, 1 if self.precision == "int8" else len(pixels))
-        workers = min(len(images), torch.get_num_threads())
+        images = np.split(batch, len(batch)) if self.precision == "int8" else [batch]
+        workers = min(len(images), here.threads())
         if workers == 1 or not (self._graph or self._alone):
             parts = [self._run(self._session, image) for image in images]
         else:
@@ -81,22 +85,22 @@ class OnnxEngine:
         pairs = [part.pairs for part in parts if part.pairs is not None]
         return Proposals(words, log_probs, np.concatenate(pairs) if pairs else None)
 
-    def _run_all(self, images: Sequence[Tensor], workers: int) -> list[Proposals]:
+    def _run_all(self, images: Sequence[npt.NDArray[Any]], workers: int) -> list[Proposals]:
         """Several images at once, a core each: cores that share one image wait for each other."""
         with self._making:
-            if self._alone is None:
-                self._alone = _session(self._path, self._graph, self.device, 1)
-                self._graph = b""
+            if self._graph is not None:
+                self._alone = _session(self._graph, self.device, 1)
+                self._graph = None
         with ThreadPoolExecutor(workers) as pool:
             return list(pool.map(partial(self._run, self._alone), images))
 
-    def _run(self, session: Any, pixels: Tensor) -> Proposals:  # noqa: ANN401 - as `_session`
+    def _run(self, session: Any, pixels: npt.NDArray[Any]) -> Proposals:  # noqa: ANN401 - as `_session`
         try:
-            answer = session.run(None, {"pixels": pixels.numpy()})
+            answer = session.run(None, {"pixels": pixels})
         except Exception as error:  # ONNX Runtime's errors are known by no common name
             raise _damaged(self._path, error) from error
         if why := self._wrong(answer, len(pixels)):
-            raise CheckpointError(str(self._path), why, "Make it again: naic export")
+            raise CheckpointError(str(self._path), why, _AGAIN)
         # A word may be so unlikely that its probability is 0 in float32: its logarithm is not.
         words, confidences, *pairs = answer
         return Proposals(words, np.log(np.maximum(confidences, _LEAST)), *pairs)
@@ -129,7 +133,7 @@ def _wrong_pairs(pairs: npt.NDArray[Any], words: tuple[int, ...]) -> str | None:
     return None if np.isfinite(pairs).all() else "has pairs whose scores are no finite numbers"
 
 
-def can_use(device: torch.device) -> bool:
+def can_use(device: Place) -> bool:
     """Whether the ONNX Runtime that is installed is built for this device.
 
     Raises:
@@ -143,12 +147,12 @@ def _onnxruntime() -> Any:  # noqa: ANN401 - it ships no types
     try:
         import onnxruntime  # type: ignore[import-untyped]
     except ImportError as error:
-        hint = "Run: pip install 'naic[onnx]'"
+        hint = "Run: pip install onnxruntime"
         raise MissingExtraError("onnxruntime", f"is not installed ({error})", hint) from error
     return onnxruntime
 
 
-def _session(path: Path, graph: bytes, device: torch.device, threads: int) -> Any:  # noqa: ANN401
+def _session(graph: Graph, device: Place, threads: int) -> Any:  # noqa: ANN401
     onnxruntime = _onnxruntime()
     providers: list[Any] = ["CPUExecutionProvider"]
     if device.type == "cuda":
@@ -160,28 +164,40 @@ def _session(path: Path, graph: bytes, device: torch.device, threads: int) -> An
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     options.log_severity_level = ERRORS_ONLY
+    content = graph.content if isinstance(graph.content, bytes) else str(graph.content)
     try:
-        return onnxruntime.InferenceSession(graph, options, providers=providers)
+        if graph.tensors:
+            values = [onnxruntime.OrtValue.ortvalue_from_numpy(a) for a in graph.tensors.values()]
+            options.add_external_initializers([*graph.tensors], values)
+        return onnxruntime.InferenceSession(content, options, providers=providers)
     except Exception as error:  # as in `_run`
-        raise _damaged(path, error) from error
+        raise _damaged(graph.name, error) from error
 
 
-def _read(path: Path, facts: dict[str, str]) -> tuple[str, int, Vocabulary]:
+def _read(
+    path: Path, facts: Mapping[str, str], vocabulary: Vocabulary | None
+) -> tuple[str, int, Vocabulary]:
     """The precision, the size of images and the words that a graph tells of."""
     try:
         precision, pixels = facts["precision"], int(facts["pixels"])
-        words = json.loads(facts["vocabulary"])
-        vocabulary = Vocabulary(tuple(words))
+        if vocabulary is None:
+            vocabulary = Vocabulary(tuple(json.loads(facts["vocabulary"])))
     except (KeyError, ValueError, TypeError, RecursionError, NaicError) as error:
-        why = f"its metadata cannot be read ({error})"
-        raise CheckpointError(str(path), why, "Make it again: naic export") from error
+        raise CheckpointError(
+            str(path), f"its metadata cannot be read ({error})", _AGAIN
+        ) from error
     if precision not in PRECISIONS:
         why = f"it says that it is {precision!r}, not one of {', '.join(PRECISIONS)}"
-        raise CheckpointError(str(path), why, "Make it again: naic export")
+        raise CheckpointError(str(path), why, _AGAIN)
     if not 0 < pixels <= MOST_PIXELS:
         why = f"images of {pixels:,} pixels a side are not from 1 to {MOST_PIXELS:,}"
-        raise CheckpointError(str(path), why, "Make it again: naic export")
+        raise CheckpointError(str(path), why, _AGAIN)
     return precision, pixels, vocabulary
+
+
+def _read_calibration(path: Path, facts: dict[str, str]) -> Calibration | None:
+    text = facts.get(CALIBRATED)
+    return None if text is None else parse_calibration(text, f"{path}: its calibration")
 
 
 def _damaged(path: Path, error: Exception) -> CheckpointError:

@@ -17,15 +17,16 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from naic.decode.best_first import Sentence, n_best
+from naic.decode.best_first import Sentence
 from naic.decode.chains import told
 from naic.decode.decoding import Decoding
+from naic.decode.wishes import likeliest_without
 from naic.errors import ConfigError
-from naic.runtime.sentences import Proposals
+from naic.runtime.sentences import TRIED, Proposals
+from naic.runtime.wording import Wording
 from naic.text.vocabulary import PAD, PERIOD, Vocabulary
 
 CHOICES, MOST_CHOICES = 10, 100
-TRIED = 100  # sentences that are looked at for each one that is wanted: others read badly
 LogProbs = npt.NDArray[np.float32]
 
 
@@ -84,30 +85,28 @@ def candidates(
     words, log_probs, pairs = proposals
     heard = log_probs if pairs is None else told(words, log_probs, pairs)
     rows = zip(words.tolist(), heard.tolist(), strict=True)
-    return [_likeliest(*row, count, decoding, vocabulary) for row in rows]
+    wording = Wording(vocabulary, decoding)
+    return [_likeliest(*row, count, wording) for row in rows]
 
 
 def _likeliest(
-    words: list[list[int]],
-    log_probs: list[Any],
-    count: int,
-    decoding: Decoding,
-    vocabulary: Vocabulary,
+    words: list[list[int]], log_probs: list[Any], count: int, wording: Wording
 ) -> list[Sentence]:
     """The same of one image, of words (N, K) and log-probabilities as `n_best` takes them."""
-    limit = decoding.max_words or len(words)
+    limit = wording.decoding.max_words or len(words)
     found: dict[tuple[int, ...], Sentence] = {}
     first: Sentence | None = None
-    for sentence in itertools.islice(n_best(words[:limit], log_probs[:limit]), TRIED * count):
-        kept = Sentence(decoding.sentence(sentence.words, vocabulary), sentence.log_prob)
+    every = likeliest_without(wording.wanted.forbidden, words[:limit], log_probs[:limit])
+    for sentence in itertools.islice(every, TRIED * count):
+        kept = Sentence(wording.sentence(sentence.words), sentence.log_prob)
         first = first or kept
-        same = map(int.__eq__, sentence.words, sentence.words[1:])
-        if kept.words and kept.words not in found and (decoding.repeats or not any(same)):
+        same = any(map(int.__eq__, sentence.words, sentence.words[1:]))
+        if kept.words and kept.words not in found and (wording.decoding.repeats or not same):
             found[kept.words] = kept
             if len(found) == count:
                 break
-    assert first is not None  # each agent has a word
-    return list(found.values()) or [first]  # of a model that is sure of nonsense
+    # Of a model that is sure of nonsense its first; if all is forbidden, nothing is said.
+    return list(found.values()) or [first or Sentence((), 0.0)]
 
 
 def as_words(

@@ -15,10 +15,16 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from naic.decode.best_first import Sentence, n_best
+from naic.decode.best_first import Sentence
 from naic.decode.chains import told, told_after
 from naic.decode.decoding import CHOICES, Decoding, likeliest_words, without_repeats
+from naic.decode.wishes import as_wanted, likeliest_without
+from naic.errors import ConfigError
+from naic.runtime.calibration import Calibration
+from naic.runtime.wording import Wording
 from naic.text.vocabulary import PERIOD, Vocabulary
+
+TRIED = 100  # sentences that are looked at for each one that is wanted: others read badly
 
 
 class Proposals(NamedTuple):
@@ -71,7 +77,11 @@ class Word:
 
 @dataclass(frozen=True, slots=True)
 class Alternative:
-    """A whole sentence, and its probability: that of all its words and of its end."""
+    """A whole sentence, and its probability: that of all its words and of its end.
+
+    That is so with a calibration too: sentences are compared by it, and their chances of being
+    right have been measured of what the model says, not of what it could have said.
+    """
 
     text: str
     confidence: float
@@ -84,16 +94,20 @@ class Caption:
     Attributes:
         text: the sentence without its period.
         words: those of the text, one for each agent from the first on.
-        confidence: the probability of the whole sentence: of all its words and of its end. Of one
-            that was cut, of what the agents said up to the limit or the period.
+        confidence: the chance that the caption is right, if `calibrated`; else its probability.
         alternatives: sentences that it could have said, if they were asked for: first the caption
             itself, then the others, the likeliest first.
+        probability: that of the whole sentence: of all its words and of its end. Of one that was
+            cut, of what the agents said up to the limit or the period.
+        calibrated: whether the model has a map from probabilities to chances of being right.
     """
 
     text: str
     words: tuple[Word, ...]
     confidence: float
-    alternatives: tuple[Alternative, ...] = ()
+    alternatives: tuple[Alternative, ...]
+    probability: float
+    calibrated: bool
 
 
 def write(
@@ -101,15 +115,28 @@ def write(
     found: Sequence[Sequence[Sentence]] | None,
     vocabulary: Vocabulary,
     decoding: Decoding,
+    calibration: Calibration | None = None,
 ) -> list[Caption]:
-    """The captions of B images; `found` are the sentences of a model that searches for them."""
-    spoken = _spoken(proposals, decoding)
+    """The captions of B images.
+
+    Args:
+        proposals: what the network proposes.
+        found: the sentences of a model that searches for them; else None.
+        vocabulary: its words.
+        decoding: which sentences may be said.
+        calibration: what makes chances of the captions' probabilities; None: nothing does.
+
+    Raises:
+        ConfigError: words are preferred, and the agents have no others to choose from.
+    """
+    wording = Wording(vocabulary, decoding)
+    spoken = _spoken(proposals, wording)
     words, log_probs = spoken.words.tolist(), spoken.log_probs.tolist()
     others: Iterable[Iterable[Sentence] | None] = [None] * len(words) if found is None else found
     if spoken.chain is not None:
-        others = (_search_chain(*row, decoding) for row in zip(*spoken.chain, strict=True))
+        others = (_search_chain(wording, *row) for row in zip(*spoken.chain, strict=True))
     rows = zip(words, log_probs, others, strict=True)
-    return [_caption(vocabulary, decoding, *row) for row in rows]
+    return [_caption(wording, calibration, *row) for row in rows]
 
 
 def found_sentences(
@@ -126,13 +153,21 @@ def found_sentences(
     ]
 
 
-def _spoken(proposals: Proposals, decoding: Decoding) -> _Spoken:
+def _spoken(proposals: Proposals, wording: Wording) -> _Spoken:
     """What each agent says put first; without repeats, no word comes twice in a row."""
     words, log_probs, pairs = proposals
-    if pairs is None and (decoding.repeats or words.shape[-1] == 1):  # or it heard what it said
+    decoding, wished = wording.decoding, any(wording.wanted)
+    if words.shape[-1] == 1 and decoding.prefer:
+        why = "the model has one word for each place: it is causal, or its teacher has chosen"
+        raise ConfigError("prefer", why, "Leave it out, or use a parallel model by itself.")
+    one = words.shape[-1] == 1  # it heard what it said
+    if pairs is None and (one or (decoding.repeats and not wished)):
         return _Spoken(words, log_probs)
-    find = likeliest_words if decoding.repeats else without_repeats
-    chosen = find(words, log_probs, pairs)[..., None]  # (B, N, 1)
+    if wished:
+        said = as_wanted(*proposals, wording.wanted, repeats=decoding.repeats)
+    else:
+        said = (likeliest_words if decoding.repeats else without_repeats)(*proposals)
+    chosen = said[..., None]  # (B, N, 1)
     places = np.arange(words.shape[-1])
     own: npt.NDArray[np.floating[Any]] = log_probs
     costs: npt.NDArray[Any] = places
@@ -148,8 +183,8 @@ def _spoken(proposals: Proposals, decoding: Decoding) -> _Spoken:
 
 
 def _caption(
-    vocabulary: Vocabulary,
-    decoding: Decoding,
+    wording: Wording,
+    calibration: Calibration | None,
     words: list[list[int]],
     log_probs: list[list[float]],
     found: Iterable[Sentence] | None,
@@ -159,39 +194,37 @@ def _caption(
     With a limit on the words the agents after it are silent. No sentence ends in the middle of a
     thought: now and then the agents stop at "in a", and a limit may stop them there.
     """
-    limit = decoding.max_words or len(words)
+    limit = wording.decoding.max_words or len(words)
     words, log_probs = words[:limit], log_probs[:limit]
     first = [own[0] for own in words]
-    end = first.index(PERIOD) if PERIOD in first else len(first)
-    kept = decoding.sentence(first, vocabulary)
-    likely = [
-        tuple((vocabulary.word(id_), math.exp(value)) for id_, value in zip(*own, strict=True))
-        for own in zip(words[: len(kept)], log_probs, strict=False)
-    ]
-    spoken = sum(own[0] for own in log_probs[: end + 1])
-    itself = Alternative(vocabulary.decode(kept), math.exp(spoken))
+    kept = wording.sentence(first)
+    said = [Word(*pairs[0], pairs) for pairs in wording.told(kept, words, log_probs)]
+    heard = wording.heard(first)
+    spoken = Sentence(tuple(first[:heard]), sum(own[0] for own in log_probs[:heard]))
+    sure = wording.likelier(spoken, words[:heard], log_probs)
+    itself = Alternative(wording.text(kept), math.exp(sure.log_prob))
     others: tuple[Alternative, ...] = ()
-    if decoding.alternatives:
-        sentences = found
-        if sentences is None:
-            sentences = _readable(n_best(words, log_probs), decoding)
-        others = tuple(_alternatives(itself, sentences, vocabulary, decoding))
-    said = tuple(Word(*pairs[0], pairs) for pairs in likely)
-    return Caption(itself.text, said, itself.confidence, others)
+    if wording.decoding.alternatives:
+        sentences = _search(wording, words, log_probs) if found is None else found
+        others = tuple(_alternatives(itself, sentences, wording))
+    chance = itself.confidence if calibration is None else calibration(sure.log_prob)
+    own, mapped = itself.confidence, calibration is not None
+    return Caption(itself.text, tuple(said), chance, others, own, calibrated=mapped)
 
 
 def _alternatives(
-    itself: Alternative, sentences: Iterable[Sentence], vocabulary: Vocabulary, decoding: Decoding
+    itself: Alternative, sentences: Iterable[Sentence], wording: Wording
 ) -> Iterator[Alternative]:
     """The caption, then others; of sentences that read the same, the likeliest is kept."""
     yield itself
     seen = {itself.text, ""}
     given = 1
-    for sentence in sentences:
-        if given == decoding.alternatives:
+    # Cut short, very many sentences read the same: the search ends some time.
+    for sentence in itertools.islice(sentences, TRIED * wording.decoding.alternatives):
+        if given == wording.decoding.alternatives:
             return
-        text = vocabulary.decode(decoding.sentence(sentence.words, vocabulary))
-        if text not in seen:
+        text = wording.text(wording.sentence(sentence.words))
+        if text not in seen and wording.wanted.forbidden.isdisjoint(sentence.words):
             seen.add(text)
             given += 1
             yield Alternative(text, math.exp(sentence.log_prob))
@@ -206,9 +239,19 @@ def _readable(sentences: Iterable[Sentence], decoding: Decoding) -> Iterator[Sen
 
 
 def _search_chain(
-    words: npt.NDArray[np.int64], heard: npt.NDArray[np.float64], decoding: Decoding
+    wording: Wording, words: npt.NDArray[np.int64], heard: npt.NDArray[np.float64]
 ) -> Iterator[Sentence]:
     """The sentences of one image's chain, as far as they are asked for; arguments as `n_best`'s."""
-    limit = decoding.max_words or len(words)
-    sentences = n_best(words[:limit].tolist(), heard[:limit].tolist())
-    yield from _readable(sentences, decoding)
+    limit = wording.decoding.max_words or len(words)
+    yield from _search(wording, words[:limit].tolist(), heard[:limit].tolist())
+
+
+def _search(
+    wording: Wording,
+    words: list[list[int]],
+    log_probs: list[list[float]] | list[list[list[float]]],
+) -> Iterator[Sentence]:
+    """The sentences that may be given of one image; arguments as `n_best`'s."""
+    found = likeliest_without(wording.wanted.forbidden, words, log_probs)
+    for sentence in _readable(found, wording.decoding):
+        yield wording.likelier(sentence, words, log_probs)

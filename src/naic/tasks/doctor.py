@@ -17,21 +17,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from naic import __version__
+from naic import __version__, device
 from naic.errors import NaicError
 from naic.files import cache_folder
 
 State = Literal["works", "missing", "attention", "problem"]
 # What an extra is for; what it is made of, the package's own metadata says.
 EXTRAS = {
-    "train": "naic train, distil, reproduce and finetune",
+    "train": "captions on a GPU, and naic prepare, train, distil, finetune, reproduce, pack",
     "metrics": "METEOR and, with Java, SPICE in naic evaluate",
-    "onnx": "naic export, and captions by ONNX Runtime",
+    "onnx": "naic export",
+    "watch": "naic watch that hears of new photos at once",
     "timm": "any timm model as the backbone of naic prepare",
 }
 OLDEST, TOO_NEW = (3, 11), (3, 13)
 LITTLE_MEMORY = 1 << 30  # the model takes half of it, and a batch of images the rest
 CAPTIONING = "captioning"
+NO_CARD = "no NVIDIA card: captions are made on the processor"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +56,9 @@ class Finding:
 
 def examine() -> Iterator[Finding]:
     """All findings, each as soon as it is known: the last ones take seconds."""
-    for look in (_python, _packages, *_extras(), _processor, _memory, _graphics, _java, *_places()):
+    programs = (_java, _exiftool)
+    machine = (_processor, _memory, _graphics)
+    for look in (_python, _packages, *_extras(), *machine, *programs, *_places()):
         yield _safely(look)
     yield from caption_something()
 
@@ -127,9 +131,7 @@ def requirements(extra: str) -> list[str]:
 
 
 def _processor() -> Finding:
-    import torch
-
-    cores, threads = usable_cores(), torch.get_num_threads()
+    cores, threads = device.usable_cores(), device.threads()
     asked = os.environ.get("OMP_NUM_THREADS")
     what = f"{cores} cores to use of {os.cpu_count()}, {threads} threads"
     what += f", OMP_NUM_THREADS={asked}" if asked else ""
@@ -141,16 +143,6 @@ def _processor() -> Finding:
         todo = "Others use this machine now: expect captions to take longer."
         return Finding("processor", "attention", f"{what}; {busy:.1f} programs run at once", todo)
     return Finding("processor", "works", what)
-
-
-def usable_cores() -> int:
-    """The cores that this process gets: a container may have fewer than its machine."""
-    cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
-    try:
-        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()
-        return min(cores, max(1, round(int(quota) / int(period))))
-    except (OSError, ValueError):  # no such limit, or no Linux
-        return cores
 
 
 def _memory() -> Finding:
@@ -180,6 +172,12 @@ def free_memory() -> int:
 
 
 def _graphics() -> Finding:
+    card = shutil.which("nvidia-smi")
+    if not device.has_torch():
+        if card is None:
+            return Finding("graphics", "missing", NO_CARD)
+        what = "there is an NVIDIA card, and PyTorch, which would use it, is not installed"
+        return Finding("graphics", "attention", what, "Run: pip install 'naic[train]'")
     import torch
 
     if torch.cuda.is_available():
@@ -188,11 +186,11 @@ def _graphics() -> Finding:
             for i in range(torch.cuda.device_count())
         ]
         return Finding("graphics", "works", ", ".join(cards))
-    if shutil.which("nvidia-smi"):
+    if card:
         what = f"there is an NVIDIA card, and torch {torch.__version__} cannot use it"
         todo = "Install PyTorch with CUDA (docs/install.md says how), or update the driver."
         return Finding("graphics", "attention", what, todo)
-    return Finding("graphics", "missing", "no NVIDIA card: captions are made on the processor")
+    return Finding("graphics", "missing", NO_CARD)
 
 
 def _java() -> Finding:
@@ -204,6 +202,17 @@ def _java() -> Finding:
     except NaicError as error:
         todo = f"Only SPICE needs it. {error.hint}"
         return Finding("Java", "missing", f"{error.what} {error.why}", todo)
+
+
+def _exiftool() -> Finding:
+    from naic.tasks.caption.metadata.exiftool import find_exiftool, version
+
+    try:
+        program = find_exiftool()
+        return Finding("ExifTool", "works", f"version {version(program)}, {program}")
+    except NaicError as error:
+        todo = f"Only naic caption --write exif needs it. {error.hint}"
+        return Finding("ExifTool", "missing", error.why, todo)
 
 
 def _places() -> Iterator[Callable[[], Finding]]:

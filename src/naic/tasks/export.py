@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from naic import __version__
+from naic.runtime.skeleton import PRECISIONS
+from naic.tasks.beside import put_graphs
 from naic.tasks.export_web import find_runtime, write_page
 from naic.tasks.options import ExportOptions
 from naic.tasks.pack import extended_card
@@ -21,7 +23,7 @@ class ExportReport:
     """What was made, or would be.
 
     Attributes:
-        precision: "float32" or "int8".
+        precision: "float32" or "int8"; or both, beside weights.
         pixels: P: images are (P, P, 3).
         agents: N, the words of a sentence at most.
         words: V, the size of the vocabulary.
@@ -38,7 +40,7 @@ class ExportReport:
 
 
 def export_model(options: ExportOptions) -> ExportReport:
-    """Make the folder that is asked for, whole or not at all.
+    """Make the folder that is asked for, whole or not at all; or put graphs beside weights.
 
     Raises:
         ConfigError: the model is of a kind that is no graph, the folder is there already, or the
@@ -46,8 +48,8 @@ def export_model(options: ExportOptions) -> ExportReport:
         CheckpointError: the model cannot be used.
         MissingExtraError: the packages of `naic[onnx]` are not installed.
     """
-    from naic.files import whole_folder
-    from naic.models.folder import CARD, VOCABULARY, write_synced
+    from naic.files import CARD, VOCABULARY, whole_folder
+    from naic.models.folder import write_synced
     from naic.runtime.captioner import shipped_model
     from naic.runtime.export import check_exportable, export_graph, import_onnx
     from naic.runtime.load import load_whole
@@ -61,6 +63,9 @@ def export_model(options: ExportOptions) -> ExportReport:
     check_exportable(str(folder), loaded)
     if options.dry_run:
         return _report(options, loaded, None)
+    if options.beside:
+        chosen = PRECISIONS if options.precision is None else (options.precision,)
+        return _report(options, loaded, put_graphs(folder, chosen, loaded))
     made = export_graph(str(folder), loaded, "float32" if options.web else options.kind)
     if options.web and options.kind == "int8":
         made = made._replace(graph=with_weights_in_8_bits(made.graph))
@@ -94,7 +99,7 @@ def _facts(report: ExportReport, top: int, *, pairs: bool) -> dict[str, object]:
 
 def _report(options: ExportOptions, loaded: "LoadedWhole", size: int | None) -> ExportReport:
     return ExportReport(
-        precision=options.kind,
+        precision=options.precision or " and ".join(PRECISIONS) if options.beside else options.kind,
         pixels=loaded.pixels,
         agents=loaded.whole.length,
         words=len(loaded.vocabulary),

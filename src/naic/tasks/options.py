@@ -7,7 +7,7 @@ from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
-from tyro.conf import Positional, arg
+from tyro.conf import FlagCreatePairsOff, Positional, arg
 
 from naic.data.records import ReaderName
 from naic.errors import ConfigError
@@ -237,8 +237,11 @@ class ExportOptions:
             from any web server; there must be none of that name.
         runtime_files: With --web: the unpacked npm package onnxruntime-web, whose files the page
             takes; without it they can be added later.
+        beside: In place of --out: put the graph beside the weights in MODEL, without weights of its
+            own, so that MODEL captions without PyTorch.
         precision: float32 says what the model says, word for word; int8 is smaller and faster, and
-            says something else of some images. By default float32, and with --web int8.
+            says something else of some images. By default float32; with --web int8; with --beside
+            both.
         dry_run: Load the model, say what would be made of it, and write nothing.
     """
 
@@ -247,6 +250,7 @@ class ExportOptions:
     out: Annotated[Path | None, arg(metavar="DIR")] = None
     web: Annotated[Path | None, arg(metavar="DIR")] = None
     runtime_files: Annotated[Path | None, arg(metavar="DIR")] = None
+    beside: Annotated[bool, FlagCreatePairsOff] = False
     precision: Literal["float32", "int8"] | None = None
     dry_run: bool = False
 
@@ -258,7 +262,8 @@ class ExportOptions:
             raise ConfigError("--web", why, "Give --out or --web.")
         folder = self.out or self.web
         if folder is None:
-            raise ConfigError("--out", "is missing", "Give --out DIR, or --web DIR for a page.")
+            hint = "Give --out DIR, --web DIR for a page, or --beside."
+            raise ConfigError("--out", "is missing", hint)
         return folder
 
     @property
@@ -268,12 +273,22 @@ class ExportOptions:
 
     def check(self) -> None:
         """Refuse what cannot be, before anything is read."""
-        if os.path.lexists(self.folder):
+        if self.beside:
+            self._check_beside()
+        elif os.path.lexists(self.folder):
             name = "--out" if self.web is None else "--web"
             raise ConfigError(name, f"{self.folder} is there already", "Choose a new name.")
         if self.runtime_files is not None and self.web is None:
             why = "the files are those of a page, and a graph is to be made"
             raise ConfigError("--runtime-files", why, "Give --web DIR, or leave it out.")
+
+    def _check_beside(self) -> None:
+        if self.model is None:
+            why = "the model inside naic has its graphs, and no other model was named"
+            raise ConfigError("--beside", why, "Name a model folder: naic export MODEL --beside")
+        if self.out is not None or self.web is not None:
+            why = "the graph is put beside the weights in MODEL, and nowhere else"
+            raise ConfigError("--beside", why, "Leave out --out and --web, or --beside.")
 
     def command(self) -> str:
         """What was typed, for the card."""

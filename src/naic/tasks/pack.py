@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from naic import __version__
 from naic.config import to_toml
 from naic.errors import CheckpointError, ConfigError
-from naic.files import CODES, printable
+from naic.files import CARD, CODES, VOCABULARY, WEIGHTS, printable
 from naic.tasks.options import CALIBRATION_IMAGES, PackOptions
 
 if TYPE_CHECKING:  # torch takes a second to import: not before there is work for it
@@ -81,27 +81,28 @@ def pack_model(options: PackOptions) -> Packed:
     """Give the model a backbone if it has none, pack it, and write it to `options.out`."""
     from naic.models import folder
     from naic.packing import CALIBRATED_BITS, PackRule, pack, unpack
+    from naic.runtime.calibration import calibration_file
 
     options.check()
     if os.path.lexists(options.out):
         raise ConfigError("--out", f"{options.out} is there already", "Choose a new name.")
     loaded = folder.load_model(options.model)
-    if folder.is_packed(folder.read_weights(options.model / folder.WEIGHTS)):
+    if folder.is_packed(folder.read_weights(options.model / WEIGHTS)):
         why = "is packed already, and to pack it again would make it worse"
         raise CheckpointError(str(options.model), why, "Name the model that it was made from.")
     weights, settings, backbone, network = _with_backbone(options, loaded)
     few = None if options.calibrate is None else CALIBRATED_BITS
     rule = PackRule(options.bits, options.output_bits, options.backbone_bits or few)
     packed = pack(weights, rule, _ready(options, rule, network))
-    parts = _parts(weights, packed, unpack(options.out / folder.WEIGHTS, packed, weights))
-    card = _card(options, options.model / folder.CARD, parts, backbone)
+    parts = _parts(weights, packed, unpack(options.out / WEIGHTS, packed, weights))
+    card = _card(options, options.model / CARD, parts, backbone)
     plain = sum(tensor.nbytes for tensor in weights.values())
     texts = (
         card,
         to_toml(settings),
-        (options.model / folder.VOCABULARY).read_text(encoding="utf-8"),
+        (options.model / VOCABULARY).read_text(encoding="utf-8"),
     )
-    more = seen_images(options.backbone, options.model)
+    more = seen_images(options.backbone, options.model) | calibration_file(options.model)
     size = folder.weights_bytes(packed) + sum(len(text.encode()) for text in texts)
     size += sum(map(len, more.values()))
     if not options.dry_run:

@@ -5,7 +5,10 @@ model that only speaks needs none.
 """
 
 import re
+from collections.abc import Iterable
 from string import ascii_lowercase
+
+from naic.errors import ConfigError
 
 # "cannot" is two tokens: the first half looks ahead at the second.
 SPLITS = {"can": "not", "gon": "na", "got": "ta", "lem": "me", "gim": "me", "wan": "na"}
@@ -47,6 +50,23 @@ def tokenise(caption: str) -> list[str]:
         ):
             return words
     return _lex(caption)
+
+
+def single_words(what: str, listed: str | Iterable[str]) -> tuple[str, ...]:
+    """The words of a list, or of a text that has them between commas or spaces, as tokens.
+
+    Raises:
+        ConfigError: one is no word, or several: what is wished of `what` would not come true.
+    """
+    pieces = re.split(r"[,\s]+", listed) if isinstance(listed, str) else listed
+    found = []
+    for piece in filter(None, pieces):
+        tokens = tokenise(piece)
+        if len(tokens) != 1:
+            split = f"{len(tokens)} words, {' and '.join(tokens)}" if tokens else "no word"
+            raise ConfigError(what, f"{piece!r} is {split}", "Name single words: dog, cat.")
+        found += tokens
+    return tuple(dict.fromkeys(found))
 
 
 def _lex(caption: str) -> list[str]:

@@ -123,13 +123,7 @@ class Vocabulary:
                 break
             if i not in (BOS, PAD):
                 tokens.append(self.word(i))
-        spelled = [_spell(token) for token in tokens]
-        readable = _join(tokens, spelled)
-        # "5" and "1/2" side by side would become one fraction; two spaces keep them apart.
-        for sentence in (readable, " ".join(spelled), "  ".join(spelled)):
-            if tokenise(sentence) == tokens:
-                return sentence
-        return readable
+        return spell(tokens)
 
     def save(self, path: Path) -> None:
         """Write the vocabulary as JSON; the file is either the old one or the whole new one."""
@@ -191,6 +185,17 @@ def _harmless(word: str) -> bool:
     than be read.
     """
     return not any(unicodedata.category(sign) in _STEERING or sign in _TURNING for sign in word)
+
+
+def spell(tokens: list[str]) -> str:
+    """Tokens as a sentence, clitics joined to their words."""
+    spelled = [_spell(token) for token in tokens]
+    readable = _join(tokens, spelled)
+    # "5" and "1/2" side by side would become one fraction; two spaces keep them apart.
+    for sentence in (readable, " ".join(spelled), "  ".join(spelled)):
+        if tokenise(sentence) == tokens:
+            return sentence
+    return readable
 
 
 @lru_cache(maxsize=2 * MAX_IDS)  # it is asked for each word of each caption

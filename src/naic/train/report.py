@@ -16,8 +16,8 @@ from accelerate.utils import broadcast_object_list
 from naic import __version__
 from naic.decode.decoding import Decoding
 from naic.device import device_name
-from naic.files import remove_temporaries, write_atomically
-from naic.models.folder import CARD, WEIGHTS, read_weights
+from naic.files import CARD, WEIGHTS, remove_temporaries, write_atomically
+from naic.models.folder import read_weights
 from naic.train import checkpoint
 from naic.train.card import CardScore, model_card
 from naic.train.config import current, settings_toml

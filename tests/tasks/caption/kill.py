@@ -25,8 +25,7 @@ from safetensors.torch import load_file, save_file
 
 from naic.cli.main import main as naic
 from naic.data.shapes.dataset import records
-from naic.files import TEMPORARY_SUFFIX
-from naic.models.folder import WEIGHTS
+from naic.files import TEMPORARY_SUFFIX, WEIGHTS
 from tests.runtime.small import NETWORK, make_model
 
 IMAGES = 120

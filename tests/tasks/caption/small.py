@@ -5,8 +5,9 @@ from collections.abc import Iterable, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
+from naic.decode.wishes import Wishes
 from naic.errors import ImageError, Problem
 from naic.progress import Callbacks, Progress
 from naic.tasks.caption.options import CaptionOptions
@@ -29,15 +30,18 @@ class Said:
     words: tuple[Word, ...]
     confidence: float = 0.25
     alternatives: tuple[Word, ...] = ()
+    probability: float = 0.25
+    calibrated: bool = False
 
 
 def says(path: str, alternatives: int = 0, max_words: int | None = None) -> Said:
-    """Depends on the name of the image, and on nothing else."""
+    """Depends on the name of the image, and on nothing else; of one that is "dim" it is unsure."""
     number = zlib.crc32(Path(path).name.encode("utf-8", "surrogateescape"))
     words = f"a {THINGS[number % len(THINGS)]} seen from above".split()[:max_words]
     said = tuple(Word(word, 1 / (2 + place)) for place, word in enumerate(words))
     text = " ".join(words)
-    others = [Word(text, 0.25), *(Word(f"{text} {n}", 0.0123456 / n) for n in range(2, 9))]
+    sure = 0.1 if "dim" in Path(path).name else 0.25
+    others = [Word(text, sure), *(Word(f"{text} {n}", 0.0123456 / n) for n in range(2, 9))]
     return Said(text, said, others[0].confidence, tuple(others[:alternatives]))
 
 
@@ -48,14 +52,16 @@ class Fake:
     breaks_at: int | None = None
     seen: list[str] = field(default_factory=list)
     batches: list[int] = field(default_factory=list)
+    wishes: list[Wishes] = field(default_factory=list)
 
     def load(self, options: CaptionOptions) -> "Fake":
         return self
 
     def each(
-        self, images: Iterable[str], *, batch: int, alternatives: int, max_words: int | None
+        self, images: Iterable[str], *, batch: int, alternatives: int, **wishes: Unpack[Wishes]
     ) -> Iterator[Any]:
         self.batches.append(batch)
+        self.wishes.append(wishes)
         for number, path in enumerate(images):
             if number == self.breaks_at:
                 raise KeyboardInterrupt
@@ -63,7 +69,7 @@ class Fake:
             if "bad" in Path(path).name:
                 yield ImageError(path, "it is torn", "Mend it.")
             else:
-                yield says(path, alternatives, max_words)
+                yield says(path, alternatives, wishes.get("max_words"))
 
 
 @dataclass

@@ -34,6 +34,8 @@ def test_a_line_of_text() -> None:
     assert row("two\nlines.jpg") == "two\\nlines.jpg: a cat"
     assert row(confidence=True) == "p/1.jpg: a (50%) cat (12%), 6.0% in all"
     assert row(confidence=True, suffix="!") == "p/1.jpg: a (50%) cat (12%)!, 6.0% in all"
+    sure = replace(TWO, confidence=0.71, probability=0.06, calibrated=True)
+    assert row(said=sure, confidence=True) == "p/1.jpg: a (50%) cat (12%), right with 71.0%"
     assert row(prefix="look, ", suffix="!") == "p/1.jpg: look, a cat!"
     assert row(alternatives=2) == "p/1.jpg: a cat\n    cats (0.0%)"
 
@@ -56,6 +58,13 @@ def test_objects() -> None:
             {"caption": "<cats>", "confidence": 1e-05},
         ],
     }
+
+
+def test_an_object_of_a_calibrated_model_has_both_numbers() -> None:
+    sure = replace(TWO, confidence=0.71, probability=0.06, calibrated=True)
+    made = json.loads(row(said=sure, format="jsonl", confidence=True))
+    assert (made["confidence"], made["probability"]) == (0.71, 0.06)
+    assert "probability" not in json.loads(row(said=sure, format="jsonl"))
 
 
 def test_a_text_file_has_the_caption_and_then_the_alternatives() -> None:

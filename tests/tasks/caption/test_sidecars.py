@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from naic import files
 from naic.errors import ConfigError, StoreError, WriteError
 from naic.resume import locked
-from naic.tasks.caption import sidecars
+from naic.tasks.caption import folders
 from naic.tasks.caption.find import Found
 from naic.tasks.caption.sidecars import _added, sidecar
 from tests.tasks.caption.small import Fake, run, says, touch
@@ -348,6 +348,6 @@ def test_the_pattern_of_what_is_left_is_that_of_the_writer(
     monkeypatch.setattr(Path, "replace", lambda self, target: seen.append(self.name))
     monkeypatch.setattr(files, "sync_folder", lambda folder: None)
     files.write_atomically(Path("photos/1.txt"), b"x")
-    found = sidecars._LEFT_BEHIND.fullmatch(seen[0])
+    found = folders._LEFT_BEHIND.fullmatch(seen[0])
     assert found
     assert found[1] == "1.txt"

@@ -5,7 +5,6 @@ says no period before: its time does not depend on what it says.
 """
 
 import copy
-import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
@@ -19,13 +18,16 @@ from naic.backbones.inside import without_backbone
 from naic.backbones.patches import PATCH
 from naic.decode.decoding import READABLE
 from naic.decode.stepwise import beam_search
+from naic.device import Place
 from naic.errors import ConfigError
 from naic.models.config import TransformerConfig
 from naic.models.contract import Proposed
 from naic.models.folder import ModelSettings, check_fit, load_model
 from naic.models.transformer import CAUSAL, PARALLEL, TransformerCaptioner
-from naic.runtime.engines import EagerEngine, Engine, GraphEngine, Whole
+from naic.runtime.engines import EagerEngine, GraphEngine, Whole
+from naic.runtime.graphs import Graph
 from naic.runtime.load import LoadedWhole
+from naic.runtime.onnx_engine import OnnxEngine
 from naic.runtime.sentences import write
 from naic.tasks.benchmark.other_models import search_again
 from naic.tasks.benchmark.timing import never_end
@@ -101,7 +103,7 @@ class Contest:
     ) -> None:
         self.loaded, self.pairs, self.device = loaded, pairs, device
         self._copies: dict[tuple[str, bool, str, str], Whole] = {}
-        self._exported: dict[str, Engine] = {}
+        self._exported: dict[str, OnnxEngine] = {}
 
     def runner(
         self, part: str, way: Way, runtime: str, precision: str, batch: int
@@ -116,7 +118,9 @@ class Contest:
             return lambda: write(engine(inputs), None, words, READABLE)
         return lambda: engine(inputs)
 
-    def _engine(self, part: str, way: Way, runtime: str, precision: str) -> Engine:
+    def _engine(
+        self, part: str, way: Way, runtime: str, precision: str
+    ) -> EagerEngine | OnnxEngine:
         if runtime == "onnx":
             return self._onnx(precision)
         whole = self._copy(part, way.causal, runtime, precision)
@@ -146,16 +150,13 @@ class Contest:
             self._copies[key] = made
         return self._copies[key]
 
-    def _onnx(self, precision: str) -> Engine:
+    def _onnx(self, precision: str) -> OnnxEngine:
         from naic.runtime.export import export_graph
-        from naic.runtime.onnx_engine import OnnxEngine
 
         if precision not in self._exported:
             made = export_graph("MODEL", self.loaded, precision)
-            with tempfile.TemporaryDirectory() as folder:
-                path = Path(folder, "model.onnx")
-                path.write_bytes(made.graph)
-                self._exported[precision] = OnnxEngine(path, self.device)
+            place = Place(self.device.type, self.device.index)
+            self._exported[precision] = OnnxEngine(Graph(Path("MODEL"), made.graph), place)
         return self._exported[precision]
 
 

@@ -101,7 +101,8 @@ def benchmark(options: BenchmarkOptions, callbacks: Callbacks = SILENT) -> Repor
 
 def _contest(options: BenchmarkOptions, device: "torch.device") -> "Contest":
     from naic.runtime.captioner import shipped_model
-    from naic.runtime.load import find_model, load_whole
+    from naic.runtime.load import load_whole
+    from naic.runtime.ready import find_model
     from naic.tasks.benchmark.models import Contest, make_pairs, transformer_base
 
     if options.size == "transformer-base":

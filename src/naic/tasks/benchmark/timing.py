@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
-from naic.device import device_name
+from naic.device import Place, device_name
 from naic.text.vocabulary import PERIOD
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ def _wait(device: torch.device) -> None:
         torch.cuda.synchronize(device)
 
 
-def machine(device: torch.device) -> dict[str, Any]:
+def machine(device: torch.device | Place) -> dict[str, Any]:
     """What it was measured on, as far as it can be found out."""
     # The cores that this process may use: a container may have fewer than its machine.
     cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
@@ -127,7 +127,7 @@ def machine(device: torch.device) -> dict[str, Any]:
         "packages": {name: version for name in PACKAGES if (version := _version(name))},
     }
     if device.type == "cuda":
-        memory = torch.cuda.get_device_properties(device).total_memory
+        memory = torch.cuda.get_device_properties(str(device)).total_memory
         found |= {"gpu_memory_gib": round(memory / 2**30, 1), "driver": _driver()}
         found |= {"cuda": torch.version.cuda}
     return found

@@ -109,6 +109,16 @@ def find_images(
     return Findings(images, problems, len(skipped))
 
 
+def find_in_folder(folder: str, *, recursive: bool = True) -> Findings:
+    """The images in a folder, which may have none yet, and the folders that cannot be listed."""
+    problems: list[Problem] = []
+    found = {own.path: own for own in _in_folder(folder, problems, recursive=recursive)}
+    skipped = _skipped(found, set())
+    return Findings(
+        [own for key, own in found.items() if key not in skipped], problems, len(skipped)
+    )
+
+
 def _named(
     path: Path, problems: list[Problem], listed: Callable[[], bytes], *, null: bool
 ) -> Sequence[Path]:
@@ -145,7 +155,7 @@ def _is_nothing(path: Path) -> bool:
     try:
         path.lstat()
     except (FileNotFoundError, NotADirectoryError):
-        return not _is_image(path.name)
+        return not is_image(path.name)
     except OSError:  # something may be there that cannot be looked at: opening it tells why
         pass
     return False
@@ -196,13 +206,14 @@ def _in_folder(root: str, problems: list[Problem], *, recursive: bool) -> list[F
         os.path.join(inner[len(root) :].lstrip("/"), name)  # noqa: PTH118
         for inner, files in islice(walk(root, failed), None if recursive else 1)
         for name in files
-        if not name.startswith(".") and _is_image(name)
+        if not name.startswith(".") and is_image(name)
     ]
     names.sort(key=lambda name: name.split("/"))
     return [Found(name if root == "." else os.path.join(root, name), name) for name in names]  # noqa: PTH118
 
 
-def _is_image(name: str) -> bool:
+def is_image(name: str) -> bool:
+    """Whether a file is, by the suffix of its name, an image."""
     return os.path.splitext(name)[1].lower() in _IMAGES  # noqa: PTH122
 
 
@@ -244,5 +255,5 @@ def _glob(pattern: Path) -> Iterator[Path]:
         if what_is(path) == "folder":
             if _ANY_DEPTH not in parts:
                 yield path
-        elif _is_image(path.name):
+        elif is_image(path.name):
             yield path

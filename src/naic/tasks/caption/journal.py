@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 from naic.errors import ConfigError, Problem, WriteError
 from naic.files import TEMPORARY_SUFFIX, printable, sync_folder, writing
 from naic.resume import Warn, digest_of, hold_file, refuse_changed
+from naic.tasks.caption.unsure import Unsure
 
 _MAGIC = b'{"naic caption journal": 2, '
 _NOWHERE = -1
@@ -39,11 +40,11 @@ class Start:
 
 
 class _Line(NamedTuple):
-    """Where a line ends, which wanted image it is of, if any, and what is wrong with that."""
+    """Where a line ends, which wanted image it is of, if any, and why that has no row."""
 
     end: int
     number: int
-    problem: Problem | None
+    missing: Problem | Unsure | None
 
 
 class Journal:
@@ -52,7 +53,8 @@ class Journal:
     Attributes:
         start: what the run found when it began.
         rows: how many captions of wanted images are in it.
-        problems: the wanted images that have none, with the reason.
+        problems: the wanted images that could not be used, with the reason.
+        unsure: the paths of those whose captions are left out, and why.
         fresh: it was begun just now.
     """
 
@@ -63,6 +65,7 @@ class Journal:
         self.start = Start()
         self.rows = 0
         self.problems: list[Problem] = []
+        self.unsure: list[tuple[str, Unsure]] = []
         self.fresh = False
         self._wanted: Sequence[str] = ()
         self._lines = self._size = 0
@@ -99,22 +102,22 @@ class Journal:
             del lines[len(lines) - len(lines) % batch :]
         for line in lines:
             if line.number != _NOWHERE:
-                self._note(line.number, self._size, line.problem)
+                self._note(line.number, self._size, line.missing)
             self._size = line.end
         self._lines = len(lines)
         with writing(self.part):
             self._file.truncate(self._size)
         return [number for number, place in enumerate(self._places) if place == _NOWHERE]
 
-    def add(self, number: int, outcome: str | Problem) -> None:
-        """Note the row of the wanted image of this number, or what is wrong with it."""
-        problem = outcome if isinstance(outcome, Problem) else None
-        value = asdict(problem) if problem else outcome
+    def add(self, number: int, outcome: str | Problem | Unsure) -> None:
+        """Note the row of the wanted image of this number, or why it has none."""
+        missing = None if isinstance(outcome, str) else outcome
+        value = outcome if isinstance(outcome, str) else asdict(outcome)
         line = json.dumps([self._lines, self._wanted[number], value]).encode() + b"\n"
         begin = self._size
         self._write(line)
         self._lines += 1
-        self._note(number, begin, problem)
+        self._note(number, begin, missing)
 
     def finish(
         self,
@@ -202,11 +205,11 @@ class Journal:
                 parsed = _read_line(data, len(found))
                 if parsed is None:
                     break
-                path, problem = parsed
-                if path not in numbers and not problem:
+                path, missing = parsed
+                if path not in numbers and missing is None:
                     self._refuse_lost(path)
                 end += len(data)
-                found.append(_Line(end, numbers.get(path, _NOWHERE), problem))
+                found.append(_Line(end, numbers.get(path, _NOWHERE), missing))
         return found
 
     def _refuse_lost(self, path: str) -> None:
@@ -225,12 +228,14 @@ class Journal:
         what = f"it has a caption of {printable(path)}, {why}"
         raise ConfigError(printable(str(self.part)), what, hint)
 
-    def _note(self, number: int, place: int, problem: Problem | None) -> None:
+    def _note(self, number: int, place: int, missing: Problem | Unsure | None) -> None:
         self._places[number] = place
-        if problem:
-            self.problems.append(problem)
-        else:
+        if missing is None:
             self.rows += 1
+        elif isinstance(missing, Unsure):
+            self.unsure.append((self._wanted[number], missing))
+        else:
+            self.problems.append(missing)
 
     def _own_rows(self) -> Iterator[str]:
         """In the order of the wanted images; from the disk, as there may be millions."""
@@ -262,7 +267,7 @@ def journal(
             made.read(request, begin)
             yield made
         except BaseException:  # Ctrl-C too
-            if made.fresh and not made.rows and not made.problems:
+            if made.fresh and not (made.rows or made.problems or made.unsure):
                 made.discard()
             raise
 
@@ -275,12 +280,16 @@ def _whole(target: Path) -> Path:
     return target.with_name(f"{target.name}.whole{TEMPORARY_SUFFIX}")
 
 
-def _read_line(data: bytes, number: int) -> tuple[str, Problem | None] | None:
-    """The image that a line is of, and what is wrong with it; None: the line is not whole."""
+def _read_line(data: bytes, number: int) -> tuple[str, Problem | Unsure | None] | None:
+    """The image that a line is of, and why it has no row; None: the line is not whole."""
     try:
         position, path, value = json.loads(data)
-        problem = None if isinstance(value, str) else Problem(**value)
+        missing = None if isinstance(value, str) else _missing(**value)
     except (ValueError, TypeError):
         return None
     whole = position == number and isinstance(path, str) and data.endswith(b"\n")
-    return (path, problem) if whole else None
+    return (path, missing) if whole else None
+
+
+def _missing(**value: Any) -> Problem | Unsure:  # noqa: ANN401 - as they were written
+    return Unsure(**value) if "confidence" in value else Problem(**value)

@@ -1,15 +1,20 @@
 """The options of `naic caption`."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Annotated, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Literal, get_args
 
 from tyro.conf import Positional, arg
 from tyro.constructors import PrimitiveConstructorSpec
 
 from naic.errors import ConfigError
 from naic.files import printable
+from naic.text.neutral import SAID
+from naic.text.tokeniser import single_words
+
+if TYPE_CHECKING:  # numpy, too, is not needed to read a command line
+    from naic.decode.wishes import Wishes
 
 STDIN = "-"  # as a path: a list of names on standard input
 MOST_ALTERNATIVES = 100
@@ -18,7 +23,9 @@ MOST_AT_ONCE = 4096  # as the captioner has it, which is not imported for this: 
 
 Format = Literal["text", "json", "jsonl", "csv", "txt", "coco"]
 Existing = Literal["skip", "overwrite", "append"]
+Write = Literal["xmp", "exif"]
 Runtime = Literal["auto", "eager", "compile", "graph", "onnx"]
+Precision = Literal["auto", "float32", "bfloat16", "float16", "int8"]
 
 # What the end of an --out says of its format; any other says nothing.
 _SUFFIXES: dict[str, tuple[Format, ...]] = {
@@ -26,10 +33,11 @@ _SUFFIXES: dict[str, tuple[Format, ...]] = {
     ".jsonl": ("jsonl",),
     ".csv": ("csv",),
 }
+_FOR_UNDO = ("paths", "write", "undo", "recursive", "null")
 _OTHER_NAME = "Leave --format away, or name another file."
 
 
-def _word(option: str) -> PrimitiveConstructorSpec[Path]:
+def path_word(option: str) -> PrimitiveConstructorSpec[Path]:
     """How a path is read from the command line: an empty word is refused.
 
     It is what a shell makes of "$UNSET", and as a Path it would be the current folder.
@@ -50,15 +58,15 @@ def _word(option: str) -> PrimitiveConstructorSpec[Path]:
     )
 
 
-def _choices(kind: object) -> str:
+def choices_of(kind: object) -> str:
     """How the help shows them; by itself it would name None among them."""
     return f"{{{','.join(get_args(kind))}}}"
 
 
-_Image = Annotated[Path, _word("PATH")]
-_Model = Annotated[Path, _word("--model")]
-_Teacher = Annotated[Path, _word("--rescore")]
-_Out = Annotated[Path, _word("--out")]
+_Image = Annotated[Path, path_word("PATH")]
+_Model = Annotated[Path, path_word("--model")]
+_Teacher = Annotated[Path, path_word("--rescore")]
+_Out = Annotated[Path, path_word("--out")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,19 +88,35 @@ class CaptionOptions:
             default what --out ends in, .json, .jsonl or .csv, and text otherwise.
         out: The file for the captions, which are printed by default; of --format txt a folder that
             takes the files, in folders as the images are.
+        write: Put the captions where other programs read them: xmp, a file photo.xmp beside each
+            photo; exif, into the photo itself, by ExifTool. With --existing overwrite also where a
+            person has written something.
+        undo: Take back what --write wrote, and nothing else; no model is loaded. Without --write,
+            from XMP files and from photos.
         existing: What to do where captions are already. skip: caption only the images that have
-            none; overwrite; append: keep those and add to them. By default, skip with --format txt,
-            and an --out that is there is refused.
+            none; overwrite; append: keep those and add to them. By default, skip with --format txt
+            and --write, and an --out that is there is refused.
         recursive: Take the images beneath a folder too, not only those in it.
         null: The names on standard input end in NUL, as of find -print0.
         prefix: Text to put before each caption.
         suffix: Text to put after each caption.
         alternatives: Give the likeliest N sentences; the first is the caption itself.
-        confidence: Show the probability that the model gave to the caption, and to each word.
+        confidence: Show how likely the caption is to be right, or of a model without a calibration
+            the probability of the sentence; and the probability of each word.
         max_words: Cut longer captions, at a word that can end a sentence.
+        max_chars: The same for captions of more characters, with what --prefix and --suffix put
+            around them: alt text is often limited to 125.
+        min_confidence: Leave out captions that the model is less sure of, from 0 to 1: no caption
+            is written, and the image is named on standard error.
+        forbid: Words that are not said, such as "man,woman": the likeliest sentence without them
+            is. Each form of a word is a word of its own.
+        prefer: Words that are said rather than others, where the model considers them.
+        neutral: Say person, people, child and the like instead of guessing a gender.
         device: auto, cpu, cuda or cuda:N.
-        runtime: How the model is run; auto takes a CUDA graph in float16 on a GPU, eager float32 on
-            a processor, ONNX Runtime for what was exported.
+        runtime: How the model is run; auto takes a CUDA graph on a GPU, and on a processor ONNX
+            Runtime, or PyTorch (eager) for a model folder without a graph.
+        precision: In which numbers; auto takes float16 for a CUDA graph, and on a processor int8
+            where there is such a graph. float32 is exact, and slower.
         batch: How many images are captioned at once.
     """
 
@@ -102,10 +126,12 @@ class CaptionOptions:
     rescore_choices: Annotated[int, arg(metavar="N")] = CHOICES
     rescore_weight: Annotated[float, arg(metavar="W")] = 0.0
     format: Annotated[
-        Format | None, arg(metavar=_choices(Format), help_behavior_hint="(default: by --out)")
+        Format | None, arg(metavar=choices_of(Format), help_behavior_hint="(default: by --out)")
     ] = None
     out: Annotated[_Out | None, arg(metavar="PATH")] = None
-    existing: Annotated[Existing | None, arg(metavar=_choices(Existing))] = None
+    write: Annotated[Write | None, arg(metavar=choices_of(Write))] = None
+    undo: bool = False
+    existing: Annotated[Existing | None, arg(metavar=choices_of(Existing))] = None
     recursive: bool = True
     null: bool = False
     prefix: str = ""
@@ -113,8 +139,14 @@ class CaptionOptions:
     alternatives: Annotated[int, arg(metavar="N")] = 0
     confidence: bool = False
     max_words: Annotated[int | None, arg(metavar="N")] = None
+    max_chars: Annotated[int | None, arg(metavar="N")] = None
+    min_confidence: Annotated[float | None, arg(metavar="P")] = None
+    forbid: Annotated[str, arg(metavar="WORDS")] = ""
+    prefer: Annotated[str, arg(metavar="WORDS")] = ""
+    neutral: bool = False
     device: str = "auto"
     runtime: Runtime = "auto"
+    precision: Precision = "auto"
     batch: int = 16
 
     @property
@@ -124,10 +156,21 @@ class CaptionOptions:
             return self.format
         return _SUFFIXES.get(self._suffix, ("text",))[0]
 
+    def wishes(self) -> "Wishes":
+        """What is wished of the words; no longer than what is put around them leaves room for."""
+        around = len(self.prefix) + len(self.suffix)
+        return {
+            "max_words": self.max_words,
+            "max_chars": None if self.max_chars is None else self.max_chars - around,
+            "forbid": self.forbid,
+            "prefer": self.prefer,
+            "neutral": self.neutral,
+        }
+
     @property
     def prints(self) -> bool:
         """Whether the captions go to standard output."""
-        return self.out is None and self.kind != "txt"
+        return self.out is None and self.kind != "txt" and not self.write and not self.undo
 
     @property
     def _suffix(self) -> str:
@@ -142,7 +185,12 @@ class CaptionOptions:
             why = "it is about a list on standard input, and none is read"
             raise ConfigError("--null", why, f"Name {STDIN} among the paths.")
         self._check_numbers()
-        self._check_output()
+        if self.undo:
+            self._check_undo()
+        elif self.write is not None:
+            self._check_write()
+        else:
+            self._check_output()
         for name, text in (("--prefix", self.prefix), ("--suffix", self.suffix)):
             try:
                 text.encode()
@@ -159,7 +207,29 @@ class CaptionOptions:
             raise ConfigError("--alternatives", why, "Try 3.")
         if self.max_words is not None and self.max_words < 1:
             raise ConfigError("--max-words", f"{self.max_words} is below 1", "Try 8.")
+        if self.min_confidence is not None and not 0 <= self.min_confidence <= 1:
+            why = f"{self.min_confidence} is not from 0 to 1"
+            raise ConfigError("--min-confidence", why, "Try 0.5.")
         self._check_rescoring()
+        self._check_words()
+
+    def _check_words(self) -> None:
+        around = len(self.prefix) + len(self.suffix)
+        if self.max_chars is not None and self.max_chars <= around:
+            why = f"{self.max_chars} characters leave no room for a caption"
+            why += f" beside the {around} of --prefix and --suffix" if around else ""
+            raise ConfigError("--max-chars", why, "Try 125.")
+        forbidden = single_words("--forbid", self.forbid)
+        preferred = single_words("--prefer", self.prefer)
+        if both := [word for word in preferred if word in forbidden]:
+            why = f"{', '.join(both)} cannot be forbidden and preferred"
+            raise ConfigError("--prefer", why, "Leave one of the two out.")
+        if self.neutral and (said := [word for word in forbidden if word in SAID]):
+            why = f"{', '.join(said)} is what --neutral says instead of other words"
+            raise ConfigError("--forbid", why, "Leave one of the two out.")
+        if preferred and self.rescore is not None:
+            why = "with --rescore the teacher chooses, and has no word to prefer"
+            raise ConfigError("--prefer", why, "Use one of the two; --forbid goes with both.")
 
     def _check_rescoring(self) -> None:
         choices, weight = self.rescore_choices, self.rescore_weight
@@ -177,6 +247,28 @@ class CaptionOptions:
         if self.alternatives > choices:
             why = f"{self.alternatives} are more than the {choices} that are rescored"
             raise ConfigError("--alternatives", why, "Raise --rescore-choices, or ask for fewer.")
+
+    def _check_undo(self) -> None:
+        """Refuse what is about captions that are made: none is."""
+        for own in fields(self):
+            if own.name not in _FOR_UNDO and getattr(self, own.name) != own.default:
+                why = "--undo takes captions back, and makes none"
+                raise ConfigError(f"--{own.name.replace('_', '-')}", why, "Leave it away.")
+
+    def _check_write(self) -> None:
+        """Refuse what metadata have no place for."""
+        for name in ("format", "out", "alternatives", "confidence"):
+            if getattr(self, name):
+                why = "--write puts the captions, with their confidence, into metadata only"
+                hint = "Leave it away, or give a second command without --write."
+                raise ConfigError(f"--{name}", why, hint)
+        if self.existing == "append":
+            why = "a photo has one description, to which nothing is added"
+            raise ConfigError("--existing append", why, "Use skip or overwrite.")
+        for name, text in (("--prefix", self.prefix), ("--suffix", self.suffix)):
+            if not text.isprintable():
+                why = "it has a character that cannot be printed, which metadata cannot hold"
+                raise ConfigError(name, why, "Leave that away.")
 
     def _check_output(self) -> None:
         """Refuse options that the format has no place for, rather than forget them."""

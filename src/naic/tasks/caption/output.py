@@ -14,6 +14,7 @@ from naic.tasks.caption.find import Found, real_folder
 from naic.tasks.caption.journal import Start
 from naic.tasks.caption.options import CaptionOptions
 from naic.tasks.caption.rows import Rows
+from naic.text.tokeniser import single_words
 
 # What makes the captions what they are, and who gets one; a run that goes on must agree in it.
 _REQUESTED = (
@@ -93,9 +94,22 @@ def request(options: CaptionOptions) -> dict[str, Any]:
         **{name: value for name, value in asdict(options).items() if name in _REQUESTED},
         "model": _model(options.model),
         **rescoring,
+        **_wishes(options),
+        "precision": None if options.precision == "auto" else options.precision,
         "naic": __version__,
         # Elsewhere the same names are those of other images.
         "current folder": real_folder(".") if relative else "",
+    }
+
+
+def _wishes(options: CaptionOptions) -> dict[str, Any]:
+    """What is wished of the words; None where nothing is, likewise."""
+    lists = {"forbid": options.forbid, "prefer": options.prefer}
+    return {
+        "max_chars": options.max_chars,
+        "min_confidence": options.min_confidence or None,  # 0 leaves nothing out
+        **{name: " ".join(sorted(single_words(name, own))) or None for name, own in lists.items()},
+        "neutral": options.neutral or None,
     }
 
 

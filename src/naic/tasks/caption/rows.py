@@ -134,7 +134,7 @@ class Rows:
         text = said.text
         if self._options.confidence:
             text = " ".join(f"{word.text} ({word.confidence:.0%})" for word in said.words)
-        sure = f", {said.confidence:.1%} in all" if self._options.confidence else ""
+        sure = f", {_sure(said)}" if self._options.confidence else ""
         others = [
             f"    {self._around(other.text)} ({other.confidence:.1%})"
             for other in said.alternatives[1:]
@@ -145,6 +145,8 @@ class Rows:
         made: dict[str, Any] = {"path": path, "caption": self._around(said.text)}
         if self._options.confidence:
             made["confidence"] = _short(said.confidence)
+            if said.calibrated:
+                made["probability"] = _short(said.probability)
             made["words"] = [
                 {"word": word.text, "confidence": round(word.confidence, DIGITS)}
                 for word in said.words
@@ -205,6 +207,13 @@ def refuse_same_images(images: Iterable[Found]) -> None:
             why = f"by its name it is image {number}, and so is {printable(seen[number])}"
             raise ConfigError(printable(image.path), why, "Caption one of the two.")
         seen[number] = image.path
+
+
+def _sure(said: "Caption") -> str:
+    """For people: what has been measured of such captions, or else what the model thinks."""
+    return (
+        f"right with {said.confidence:.1%}" if said.calibrated else f"{said.confidence:.1%} in all"
+    )
 
 
 def _short(probability: float) -> float:

@@ -1,28 +1,22 @@
 """`naic caption`: images in, what a model says of them out, in the order in which they came."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from naic.errors import ConfigError, ImageError, Problem
+from naic.files import printable
 from naic.progress import SILENT, Callbacks, Progress, Update
 from naic.tasks.caption.find import Found, find_images
 from naic.tasks.caption.options import CaptionOptions
 from naic.tasks.caption.rows import Rows, refuse_same_images
+from naic.tasks.caption.speaker import Speaker, load_captioner
+from naic.tasks.caption.unsure import Unsure
 
 if TYPE_CHECKING:  # torch takes a second to import: not before there is work for it
     from naic.runtime.captioner import Caption
-
-
-class Speaker(Protocol):
-    """What is needed of a captioner."""
-
-    def each(
-        self, images: Iterable[str], *, batch: int, alternatives: int, max_words: int | None
-    ) -> Iterator["Caption | ImageError"]:
-        """For each image, in order, its caption, or why it has none."""
-        ...
 
 
 @dataclass(slots=True)
@@ -30,9 +24,11 @@ class Captioned:
     """What came of a run.
 
     Attributes:
-        captions: how many images got one, in this run or before it was taken up.
+        captions: how many images got one, in this run or before it was taken up; or lost one, with
+            --undo.
         resumed: those of them that were captioned before this run went on.
-        kept: images that were not captioned, since they had captions already.
+        kept: images that were not captioned, since they had captions already; or had none of naic.
+        unsure: images whose captions are left out, since the model is not sure enough of them.
         bad: images that could not be used, and paths that gave none.
         skipped: files that naic cannot open, each beside an image of the same name that it can.
     """
@@ -40,6 +36,7 @@ class Captioned:
     captions: int = 0
     resumed: int = 0
     kept: int = 0
+    unsure: int = 0
     bad: int = 0
     skipped: int = 0
 
@@ -81,10 +78,16 @@ def caption(
         check_folder(options.out) if options.kind == "txt" else check_file(options.out, images)
     with callbacks.progress("captions") as update:
         done = Captioned(skipped=skipped)
-        run = _CaptionRun(options, callbacks, update, load or _captioner, done)
+        run = _CaptionRun(
+            options, callbacks, update, load or partial(load_captioner, callbacks.problem), done
+        )
         for problem in problems:
             run.tell(problem)
-        if options.kind == "txt":
+        if options.undo:
+            run.take_back(images)
+        elif options.write is not None:
+            run.into_metadata(images)
+        elif options.kind == "txt":
             run.beside(images)
         elif options.out is None:
             run.print(images, printed)
@@ -93,18 +96,23 @@ def caption(
     return done
 
 
-def _captioner(options: CaptionOptions) -> Speaker:
-    from naic.runtime.captioner import Captioner
+def caption_beside(
+    options: CaptionOptions, images: Sequence[Found], callbacks: Callbacks, speaker: Speaker
+) -> Captioned:
+    """Caption images that were found, with a captioner that is there: for who has many turns.
 
-    # As text: a name of the hub is no path.
-    model = None if options.model is None else str(options.model)
-    rescore = None
-    if options.rescore is not None:
-        from naic.runtime.rescore import Rescoring
-
-        how = (options.rescore_choices, options.rescore_weight)
-        rescore = Rescoring(str(options.rescore), *how)
-    return Captioner(model, device=options.device, runtime=options.runtime, rescore=rescore)
+    Raises:
+        ConfigError: two of them would have one file.
+        StoreError: another run writes to their folder.
+        WriteError: the disk is full.
+    """
+    with callbacks.progress("captions") as update:
+        run = _CaptionRun(options, callbacks, update, lambda _: speaker, Captioned())
+        if options.write is not None:
+            run.into_metadata(images)
+        else:
+            run.beside(images)
+        return run.done
 
 
 @dataclass
@@ -122,6 +130,11 @@ class _CaptionRun:
         self.done.bad += 1
         self.callbacks.problem(problem)
 
+    def leave_out(self, path: str, unsure: Unsure) -> None:
+        """Count an image whose caption is left out and say so."""
+        self.done.unsure += 1
+        self.callbacks.problem(unsure.told(path))
+
     def print(self, images: Sequence[Found], printed: Callable[[str], None]) -> None:
         """Hand each caption to `printed` as soon as it is known."""
         rows = Rows(self.options)
@@ -130,6 +143,8 @@ class _CaptionRun:
             for image, outcome in self._outcomes(images):
                 if isinstance(outcome, Problem):
                     self.tell(outcome)
+                elif isinstance(outcome, Unsure):
+                    self.leave_out(image.path, outcome)
                 else:
                     self.done.captions += 1
                     yield rows.row(image.path, outcome)
@@ -152,15 +167,20 @@ class _CaptionRun:
             self.done.captions = book.rows
             for problem in book.problems:
                 self.tell(problem)
+            for path, unsure in book.unsure:
+                self.leave_out(path, unsure)
             outcomes = self._outcomes([todo[number] for number in left], len(todo) - len(left))
             for number, (image, outcome) in zip(left, outcomes, strict=True):
                 if isinstance(outcome, Problem):
                     book.add(number, outcome)
                     self.tell(outcome)
+                elif isinstance(outcome, Unsure):
+                    book.add(number, outcome)
+                    self.leave_out(image.path, outcome)
                 else:
                     book.add(number, rows.row(image.path, outcome))
                     self.done.captions += 1
-            if book.rows:
+            if book.rows or book.unsure:
                 there = book.finish(rows.whole, rows.known(book.start.held))
                 self._count_as_kept(there)
             else:
@@ -187,14 +207,56 @@ class _CaptionRun:
             for image, outcome in self._outcomes(todo):
                 if isinstance(outcome, Problem):
                     self.tell(outcome)
+                elif isinstance(outcome, Unsure):
+                    self.leave_out(image.path, outcome)
                 elif failed := sidecars.write(image, rows.row(image.path, outcome)):
                     self.tell(failed)
                 else:
                     self.done.captions += 1
 
+    def into_metadata(self, images: Sequence[Found]) -> None:
+        """Write the captions into XMP files, or into the photos."""
+        from naic.tasks.caption.metadata.writing import Writing, kind_of
+
+        with kind_of(self.options) as kind:
+            writing = Writing(kind, self.options, self.callbacks.problem)
+            todo, problems, self.done.kept = writing.choose(images)
+            for problem in problems:
+                self.tell(problem)
+            with writing.begun(todo):
+                for image, outcome in self._outcomes(todo):
+                    if isinstance(outcome, Unsure):
+                        self.leave_out(image.path, outcome)
+                    elif isinstance(outcome, Problem):
+                        self.tell(outcome)
+                    else:
+                        self._count(writing.write(image, outcome))
+
+    def take_back(self, images: Sequence[Found]) -> None:
+        """Take back what naic wrote into metadata; an image counts once."""
+        from naic.tasks.caption.metadata.writing import take_back
+
+        outcomes = take_back(self.options, images, self.callbacks.problem)
+        for number, found in enumerate(outcomes, 1):
+            problems = [own for own in found if isinstance(own, Problem)]
+            for problem in problems:
+                self.tell(problem)
+            if not problems:
+                self._count(any(found))
+            self.update(Progress(number, len(images), self.done.bad))
+
+    def _count(self, outcome: bool | Problem) -> None:
+        """Count an image that was changed, needed no change, or could not be used."""
+        if isinstance(outcome, Problem):
+            self.tell(outcome)
+        elif outcome:
+            self.done.captions += 1
+        else:
+            self.done.kept += 1
+
     def _outcomes(
         self, images: Sequence[Found], done: int = 0
-    ) -> Iterator[tuple[Found, "Caption | Problem"]]:
+    ) -> Iterator[tuple[Found, "Caption | Problem | Unsure"]]:
         """What is said of each image, after `done` others; no model is loaded for none."""
         if not images:
             return
@@ -204,11 +266,22 @@ class _CaptionRun:
             [image.path for image in images],
             batch=options.batch,
             alternatives=options.alternatives,
-            max_words=options.max_words,
+            **options.wishes(),
         )
         for number, (image, outcome) in enumerate(zip(images, spoken, strict=True), done + 1):
             if isinstance(outcome, ImageError):
                 yield image, Problem(outcome.what, outcome.why, outcome.hint)
             else:
-                yield image, outcome
+                yield image, self._kept(image, outcome)
             self.update(Progress(number, total, self.done.bad))
+
+    def _kept(self, image: Found, said: "Caption") -> "Caption | Problem | Unsure":
+        """The caption, unless it is to be left out, or nothing is left of it."""
+        options = self.options
+        if said.confidence < (options.min_confidence or 0.0):
+            return Unsure(said.confidence)
+        if not said.text and (options.forbid or options.max_chars is not None):
+            why = "nothing is left of its caption: what the model says is forbidden, or too long"
+            hint = "Forbid fewer words, or allow more characters."
+            return Problem(printable(image.path), why, hint)
+        return said

@@ -4,28 +4,22 @@ Each is written whole under another name and renamed. There is no journal: the f
 are what is done.
 """
 
-import contextlib
-import errno
 import os
-import re
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Self
 
 from naic.errors import ConfigError, Problem, WriteError
-from naic.files import printable, sync_folder, what_is, write_atomically, writing
+from naic.files import printable, what_is, writing
 from naic.images.formats import without_suffix
-from naic.resume import Warn, hold_folder
+from naic.resume import Warn
 from naic.tasks.caption.find import Found, Places, cannot_open
+from naic.tasks.caption.folders import Folders, no_use_going_on, write_any_name
 from naic.tasks.caption.options import Existing
 
 SUFFIX = ".txt"
-_LEFT_BEHIND = re.compile(r"(.+)\.[0-9]+-[0-9]+\.part")  # by a kill: see write_atomically
-_SHORT = ".naic-caption-"  # begins the name of a text on its way to one too long for a temporary
-_SHORT_LEFT = re.compile(re.escape(_SHORT) + r"[0-9]+(\.[0-9]+-[0-9]+\.part)?")
-_LINK = "it is a link, and what it leads to is not written over"
-_NO_USE_GOING_ON = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
+LINK = "it is a link, and what it leads to is not written over"
 
 
 def sidecar(image: Found, out: Path | None) -> str:
@@ -43,10 +37,8 @@ def choose(
     Raises:
         ConfigError: two images would have one file, or an image would be written over.
     """
-    owners: dict[str, list[Found]] = {}
     places = Places()
-    for image in images:
-        owners.setdefault(_key(sidecar(image, out), places), []).append(image)
+    owners = by_sidecar(images, out, places)
     for image in images:
         if _key(image.path, places) in owners:
             why = "the text file of an image would be written over it"
@@ -58,6 +50,14 @@ def choose(
         return todo, problems, 0
     missing = [image for image in todo if not os.path.lexists(sidecar(image, out))]
     return missing, problems, len(todo) - len(missing)
+
+
+def by_sidecar(images: Iterable[Found], out: Path | None, places: Places) -> dict[str, list[Found]]:
+    """The images by the text file that each would have."""
+    owners: dict[str, list[Found]] = {}
+    for image in images:
+        owners.setdefault(_key(sidecar(image, out), places), []).append(image)
+    return owners
 
 
 def _key(path: str, places: Places) -> str:
@@ -87,33 +87,21 @@ def _settle(owners: dict[str, list[Found]], out: Path | None) -> list[Problem]:
 
 
 class Sidecars:
-    """Writes the text files of one run, and keeps other runs away from where it writes.
-
-    With an output folder that is held for the whole run; beside the images, the folder that is
-    written to at the time. `warn` hears once of a disk that has no locks.
-    """
+    """Writes the text files of one run, and keeps other runs away from where it writes."""
 
     def __init__(
         self, out: Path | None, existing: Existing, todo: Iterable[Found], warn: Warn
     ) -> None:
         self._out = out
-        self._warn = warn
-        self._held = True
         self._append = existing == "append"
-        self._own = {sidecar(image, out) for image in todo}
-        self._lock = contextlib.ExitStack()
-        self._folder: Path | None = None
-        self._swept: set[Path] = set()
+        self._folders = Folders(out, {sidecar(image, out) for image in todo}, warn)
 
     def __enter__(self) -> Self:
-        if self._out is not None:
-            with writing(self._out):
-                self._out.mkdir(parents=True, exist_ok=True)
-            self._hold(self._out)
+        self._folders.__enter__()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._lock.close()
+        self._folders.__exit__()
 
     def write(self, image: Found, text: str) -> Problem | None:
         """Write the text of an image; a file that cannot be written is a problem of its own.
@@ -124,74 +112,22 @@ class Sidecars:
         """
         path = Path(sidecar(image, self._out))
         try:
-            self._enter(path.parent)
+            self._folders.enter(path.parent)
             with writing(path):
                 if path.is_symlink():
                     hint = "Delete the link to have a text there."
-                    return Problem(printable(str(path)), _LINK, hint)
+                    return Problem(printable(str(path)), LINK, hint)
                 # What is no file is refused below; to read a pipe might never end.
                 before = path.read_bytes() if self._append and what_is(path) == "file" else b""
             data = _added(before, text.encode())
             if data != before:
-                _write(path, data)
+                write_any_name(path, data)
         except WriteError as error:
-            if isinstance(error.__cause__, OSError) and error.__cause__.errno in _NO_USE_GOING_ON:
+            if no_use_going_on(error):
                 raise
             hint = error.hint if self._out else "Use --out DIR to put it elsewhere."
             return Problem(printable(error.what), error.why, hint)
         return None
-
-    def _enter(self, folder: Path) -> None:
-        if folder == self._folder:
-            return
-        self._folder = None
-        if self._out is None:
-            self._lock.close()
-            self._hold(folder)
-        else:
-            with writing(folder):
-                folder.mkdir(parents=True, exist_ok=True)
-        self._folder = folder
-        if self._held and folder not in self._swept:  # what others write now is not ours to delete
-            self._swept.add(folder)
-            self._sweep(folder)
-
-    def _hold(self, folder: Path) -> None:
-        """Keep others away from the folder."""
-
-        def warn(problem: Problem) -> None:
-            if self._held:  # the first that has no locks
-                self._warn(problem)
-
-        self._held = self._lock.enter_context(hold_folder(folder, warn)) and self._held
-
-    def _sweep(self, folder: Path) -> None:
-        """Delete what a killed run left half-written of the files that this one is to write."""
-        with writing(folder), os.scandir(folder) as entries:
-            names = [entry.name for entry in entries]
-        for name in names:
-            found = _LEFT_BEHIND.fullmatch(name)
-            ours = found is not None and str(folder / found[1]) in self._own
-            if ours or _SHORT_LEFT.fullmatch(name):
-                with writing(folder / name):
-                    (folder / name).unlink()
-
-
-def _write(path: Path, data: bytes) -> None:
-    """As `write_atomically`, which needs a longer name than the file's, with any name."""
-    try:
-        write_atomically(path, data)
-    except WriteError as error:
-        if not isinstance(error.__cause__, OSError) or error.__cause__.errno != errno.ENAMETOOLONG:
-            raise
-        short = path.with_name(f"{_SHORT}{os.getpid()}")
-        write_atomically(short, data)
-        try:
-            with writing(path):
-                short.replace(path)
-                sync_folder(path.parent)
-        finally:
-            short.unlink(missing_ok=True)
 
 
 def _added(before: bytes, text: bytes) -> bytes:

@@ -1,0 +1,1 @@
+"""Captions in the fields that other programs read: in an XMP file beside a photo, or inside it."""

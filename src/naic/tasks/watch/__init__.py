@@ -1,0 +1,1 @@
+"""`naic watch`: captions for photos as they arrive in a folder."""
