@@ -7,8 +7,8 @@
 Photos are given to the page as the JPEG files that they are; as PNG files, scaled to 640 x 480 or,
 every other one, 480 x 640, so that both sides have equal pixels to scale down; and some as JPEG
 files of 12 megapixels made of them, which are shrunk while they are decoded. `naic caption`
-runs the model that the page was made of, in float32, on the same files. Seconds are those of whatever machine it is, with one thread
-in the browser.
+runs the model that the page was made of, in float32, on the same files. Seconds are those of
+whatever machine it is, with one thread in the browser.
 """
 
 import argparse

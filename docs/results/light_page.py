@@ -220,7 +220,7 @@ def _web(run: Run) -> str:
     return f"""## In a browser
 
 `{run["command"]}`: the page of `naic export --web` in {run["chromium"]} with {run["runtime"]},
-one thread, against `naic caption` with the page's graph, of {_mb(run["graph_bytes"])}:
+one thread, its graph of {_mb(run["graph_bytes"])}, against {run["against"]}:
 
 | photos of `val` | photos | equal captions | seconds each | requests to elsewhere |
 |---|---|---|---|---|

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import onnx
-import onnxruntime
+import onnxruntime  # type: ignore[import-untyped]
 from hypothesis import given
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
@@ -34,7 +34,8 @@ def product(weights: npt.NDArray[np.float32], small: npt.NDArray[np.float32]) ->
 def values(codes: npt.NDArray[np.uint8], steps: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
     """The weights (I, O) that codes stand for."""
     groups = (codes.astype(np.float32) - ZERO) * steps[..., None]
-    return groups.reshape(len(codes), -1).T
+    weights: npt.NDArray[np.float32] = groups.reshape(len(codes), -1).T
+    return weights
 
 
 @given(seed=st.integers(0, 1000), bits=st.integers(2, 6))

@@ -111,10 +111,11 @@ def _report(options: ExportOptions, loaded: "LoadedWhole", size: int | None) -> 
 def _card(options: ExportOptions, path: Path, report: ExportReport) -> str:
     """The model's own card, and how it was exported."""
     rounded = ""
-    if report.precision == "int8":
-        what = "The weights" if options.web else "The weights and the inputs"
+    if report.precision == "int8" and options.web:
+        rounded = "The weights of its matrix products have 8 bits; those of a packed model fit. "
+    elif report.precision == "int8":
         rounded = (
-            f"{what} of its matrix products are rounded to 8 bits: it does not "
+            "The weights and the inputs of its matrix products are rounded to 8 bits: it does not "
             "always say what the model says. "
         )
     text = (

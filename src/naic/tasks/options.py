@@ -240,8 +240,8 @@ class ExportOptions:
         beside: In place of --out: put the graph beside the weights in MODEL, without weights of its
             own, so that MODEL captions without PyTorch.
         precision: float32 says what the model says, word for word; int8 is smaller and faster, and
-            says something else of some images. By default float32; with --web int8; with --beside
-            both.
+            says something else of some images. By default float32; with --beside both. With --web
+            int8, of weights alone: a packed model says what it says.
         dry_run: Load the model, say what would be made of it, and write nothing.
     """
 

@@ -57,7 +57,8 @@ function take(files) {
     const item = $("photo").content.firstElementChild.cloneNode(true);
     const image = item.querySelector("img");
     image.src = URL.createObjectURL(file);
-    image.onload = image.onerror = () => URL.revokeObjectURL(image.src);
+    image.onload = () => URL.revokeObjectURL(image.src);
+    image.onerror = () => image.remove();
     item.querySelector(".name").textContent = file.name;
     if (broken) {
       showError(item, "there is no model");
@@ -73,7 +74,8 @@ function take(files) {
 
 function showCaption(item, { text, confidence }) {
   item.querySelector(".caption").textContent = text;
-  item.querySelector("img").alt = text;
+  const image = item.querySelector("img");
+  if (image) image.alt = text;
   item.querySelector(".sure").textContent = `${Math.round(confidence * 100)} % sure`;
   item.dataset.confidence = confidence;
   const button = item.querySelector("button");
