@@ -58,11 +58,11 @@ def measure(wheel: Path, photo: Path, packages: Sequence[str], folder: Path) -> 
     python, cache = str(folder / "env" / "bin" / "python"), folder / "cache"
     own = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "NAIC_"))}
     own["NAIC_CACHE"] = str(cache)
+    site = next((folder / "env").glob("lib/python3.*/site-packages"))
+    empty = folder_bytes(site)  # pip itself
     pip = [python, "-m", "pip", "install", "--quiet", "-c", "constraints.txt"]
     found: dict[str, Any] = {"pip, s": seconds([*pip, *packages, str(wheel)], own)}
-    site = next((folder / "env").glob("lib/python3.*/site-packages"))
-    found["installed, bytes"] = folder_bytes(site)
-    found["environment, bytes"] = folder_bytes(folder / "env")
+    found["installed, bytes"] = folder_bytes(site) - empty
     blank = [python, "-c", "pass"]
     seconds(blank, own)
     found["python alone, s"] = statistics.median(seconds(blank, own) for _ in range(TURNS))
