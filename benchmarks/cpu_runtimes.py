@@ -13,6 +13,7 @@ greedily.
 
 import argparse
 import json
+import os
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -98,6 +99,7 @@ def measure(own: argparse.Namespace) -> dict[str, Any]:
     keep_freed_memory()
     if own.threads:
         torch.set_num_threads(own.threads)
+        os.environ["OMP_NUM_THREADS"] = str(own.threads)  # which ONNX Runtime's engine asks
     model = own.model or shipped_model()
     others: dict[str, Callable[[], object]] = {}
     if own.blip:  # before all else: its package may be missing

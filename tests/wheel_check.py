@@ -94,7 +94,10 @@ def check_scores() -> None:
     """`naic evaluate --fast` scores captions without torch."""
     captions = [{"image_id": 1, "caption": "a cat on a sofa"}]
     Path("empty/said.json").write_text(json.dumps(captions))
-    people = {"images": [{"id": 1, "file_name": "1.jpg"}], "annotations": [{"image_id": 1, "id": 1, **captions[0]}]}
+    people = {
+        "images": [{"id": 1, "file_name": "1.jpg"}],
+        "annotations": [{"image_id": 1, "id": 1, **captions[0]}],
+    }
     Path("empty/people.json").write_text(json.dumps(people))
     words = ("evaluate", "empty/said.json", "--references", "empty/people.json", "--fast")
     done = naic_command(*words)

@@ -18,13 +18,16 @@ RUNTIMES = {EAGER: "PyTorch, eager, float32", FLOAT32: "ONNX Runtime, float32"}
 RUNTIMES |= {INT8: "ONNX Runtime, int8 (the default)"}
 
 
-def light_page(install: Run, cpu: Run, quality: Run, kills: Run, web: Run, sure: Run) -> str:
+def light_page(
+    install: Run, cpu: Run, choices: Run, quality: Run, kills: Run, web: Run, sure: Run
+) -> str:
     """The whole page."""
     parts = [
         _head(),
         _asked(install, cpu, quality, kills, web, sure),
         _install(install),
         _speed(cpu),
+        _choices(choices),
         _quality(cpu, quality),
         calibration_part(sure),
         _kills(kills),
@@ -146,6 +149,32 @@ in turns of {many["piece"]} images.
 int8 gives each core images of its own, with one thread each; of one image alone both cores share
 the work. BLIP-base is as its users run it, with random weights, greedily, from ready pixels,
 writing 11 words.
+"""
+
+
+def _choices(run: Run) -> str:
+    rows = "\n".join(
+        f"| {precision}, {what} | {name} | {value:.1f} |"
+        for precision, found in run["speeds"].items()
+        for what, ways in found.items()
+        for name, value in ways.items()
+    )
+    memory = "\n".join(f"| {name} | {_mb(size)} |" for name, size in run["memory"].items())
+    return f"""## Threads, batches and memory
+
+`python -m benchmarks.cpu_choices` ({_machine(run)}), all ways in turns. naic takes all cores for one
+image, in int8 a core for each of several, and in float32 all cores for a batch:
+
+| | way | |
+|---|---|---|
+{rows}
+
+The most memory of `naic caption` on {run["folder"]} photos, with a session for one image and one
+for several:
+
+| | |
+|---|---|
+{memory}
 """
 
 

@@ -311,7 +311,7 @@ Words marked * are in the list.
 
 def light() -> str:
     """light.md: captions without torch."""
-    names = ("install", "cpu", "quality", "write-kills", "web", "calibration")
+    names = ("install", "cpu", "choices", "quality", "write-kills", "web", "calibration")
     return str(light_page(*(run_file(f"light/{name}.json") for name in names)))
 
 

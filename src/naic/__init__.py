@@ -1,6 +1,6 @@
 """naic: image captioning in one parallel pass.
 
-Importing the package is cheap on purpose: torch comes in with the first use of `Captioner`.
+Importing the package is cheap on purpose: what runs a model is imported with the model.
 """
 
 from typing import TYPE_CHECKING

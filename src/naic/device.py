@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     import torch
 
 _TRIM_THRESHOLD, _MMAP_MAX, _LARGEST_INT = -1, -4, 2**31 - 1  # of glibc's malloc.h
-# What NVIDIA's driver puts there; the last one where Linux runs inside Windows.
-_DRIVER = ("/dev/nvidiactl", "/proc/driver/nvidia/version", "/dev/dxg")
+# What drivers put there: NVIDIA's, on a Jetson, AMD's, and where Linux runs inside Windows.
+_DRIVER = ("/dev/nvidiactl", "/proc/driver/nvidia/version", "/dev/nvmap", "/dev/kfd", "/dev/dxg")
 _SIBLINGS = "/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list"
 
 
@@ -50,7 +50,7 @@ def may_have_gpu() -> bool:
     """Whether it is worth a second to import torch and ask: there is a driver of a GPU."""
     if os.environ.get("CUDA_VISIBLE_DEVICES", "all").strip() in ("", "-1"):
         return False
-    return sys.platform != "linux" or any(Path(path).exists() for path in _DRIVER)
+    return sys.platform == "linux" and any(Path(path).exists() for path in _DRIVER)
 
 
 def choose_device(device: str) -> "torch.device":

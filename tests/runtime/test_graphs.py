@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -159,6 +160,19 @@ def test_without_a_cache_it_works_from_memory(
     assert not list((tmp_path / "other").rglob(DATA))
 
 
+def test_a_cache_that_is_deleted_meanwhile_is_no_matter(
+    home: Home, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who watches a folder for days has one engine, and the session for batches is made late."""
+    monkeypatch.setenv("OMP_NUM_THREADS", "2")
+    engine = OnnxEngine(beside(home.model, "int8"), CPU, WORDS)
+    pixels = noise(3, PIXELS, PIXELS, 3).numpy()
+    alone = [engine(image[None]).words[0] for image in pixels]
+    shutil.rmtree(cache)
+    assert np.array_equal(engine(pixels).words, alone)
+    assert np.array_equal(engine(pixels).words, alone)
+
+
 def test_several_at_once_are_no_matter(home: Home, cache: Path) -> None:
     found: list[Graph] = []
     threads = [
@@ -232,6 +246,11 @@ HOSTILE: dict[str, Change] = {
     "a tensor larger than its weight": lambda it: it["parts"][0].__setitem__(1, [1 << 40]),
     "another shape": lambda it: it["parts"][0][1].insert(0, 1),
     "no size": lambda it: it["parts"][0].__setitem__(3, [0]),
+    "a step without a name": lambda it: it["parts"][0].__setitem__(4, [[]]),
+    "a step with a list for a name": lambda it: it["parts"][0].__setitem__(4, [[["x"]]]),
+    "a shape without end": lambda it: it["parts"][0].__setitem__(1, [1e999, 2]),
+    "a number beyond all": lambda it: it["parts"][0].__setitem__(4, [["times", 10**400]]),
+    "another precision": lambda it: it.update(precision="float32"),
     "a step that is none": lambda it: it["parts"][0].__setitem__(4, [["import", "os"]]),
     "a step that does not fit": lambda it: it["parts"][0].__setitem__(4, [["permute", [5, 4]]]),
     "a vector that is no vector": lambda it: it.update(vectors=["?"]),
@@ -284,6 +303,15 @@ def test_a_processor_takes_the_graph_and_what_is_asked_for_wins(home: Home) -> N
         chosen("cpu", "auto", "int4")
     with pytest.raises(ConfigError, match="'cpu:x' is no device"):
         chosen("cpu:x", "auto", "auto")
+    for how in (
+        ("cuda", "onnx", "auto"),
+        ("cpu", "onnx", "bfloat16"),
+        ("cpu", "eager", "int8"),
+        ("cuda", "auto", "int8"),
+    ):
+        with pytest.raises(ConfigError, match=r"are int8 and float32, run by ONNX Runtime") as told:
+            chosen(*how)
+        assert "--device cpu" in told.value.hint
 
 
 def test_with_a_gpu_torch_runs_it(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -291,6 +319,7 @@ def test_with_a_gpu_torch_runs_it(home: Home, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     assert ready._light(home.model, "auto", "auto", "auto") is None
     assert ready._light(home.model, "auto", "onnx", "auto") == "int8"
+    assert ready._light(home.model, "auto", "auto", "int8") == "int8"  # which no GPU has
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     assert ready._light(home.model, "auto", "auto", "auto") == "int8"
     assert ready._light(home.model, "cuda", "auto", "auto") is None

@@ -105,19 +105,17 @@ def test_int8_is_small_and_near_and_an_image_has_no_neighbours(home: Home) -> No
     assert 0 < np.abs(together.log_probs - wanted.log_probs).max() < 0.2
 
 
-def test_int8_on_several_cores_needs_the_file_no_more(home: Home, tmp_path: Path) -> None:
+def test_int8_on_several_cores_needs_the_file_no_more(
+    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The second session is made late, and must be of the same graph."""
     path = tmp_path / "model.onnx"
     path.write_bytes(home.small.read_bytes())
-    batch, threads = images(), torch.get_num_threads()
-    torch.set_num_threads(2)
-    try:
-        engine = OnnxEngine(exported(path), CPU)
-        one_by_one = [engine(image[None]).words[0] for image in batch]
-        path.unlink()
-        assert np.array_equal(engine(batch).words, one_by_one)
-    finally:
-        torch.set_num_threads(threads)
+    monkeypatch.setenv("OMP_NUM_THREADS", "2")
+    batch, engine = images(), OnnxEngine(exported(path), CPU)
+    one_by_one = [engine(image[None]).words[0] for image in batch]
+    path.unlink()
+    assert np.array_equal(engine(batch).words, one_by_one)
 
 
 def test_agents_give_no_more_words_than_there_are(tmp_path: Path) -> None:

@@ -19,9 +19,9 @@ VALUES_SHARE = 0.85  # the same of attention's values, whose size is an estimate
 SPREADS = 3.0  # of a value: what it rarely goes beyond
 LEAST = 1e-5
 LOWEST = 0.3  # GELU, and SiLU, go no further below 0
-# Noise of several grains, the coarse ones strongest, as in photos: side of its grid, and strength.
 # By the name of a weight, what became of it: its inputs were multiplied by, or its outputs divided.
 Changes: TypeAlias = dict[str, list[tuple[str, Tensor]]]
+# Noise of several grains, the coarse ones strongest, as in photos: side of its grid, and strength.
 GRAINS = ((3, 60.0), (9, 36.0), (27, 21.0), (81, 12.0), (256, 6.0))
 
 

@@ -22,7 +22,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load
 
 from naic.errors import CheckpointError, ConfigError, NaicError
-from naic.files import WEIGHTS, cache_folder, whole_folder
+from naic.files import WEIGHTS, cache_folder, remove_folder, whole_folder
 from naic.runtime.skeleton import (
     DATA,
     PRECISIONS,
@@ -87,6 +87,9 @@ def beside(folder: Path, precision: str) -> Graph:
         if hashlib.sha256(data).hexdigest() != digest:
             why = f"is not of the {other} beside it"
             raise CheckpointError(str(folder / names[1]), why, AGAIN)
+    if skeleton.precision != precision:
+        why = f"is of a graph in {skeleton.precision}"
+        raise CheckpointError(str(folder / names[1]), why, AGAIN)
     name = hashlib.sha256(text).hexdigest()
     kept = None
     with contextlib.suppress(ConfigError):  # there is no home to keep a cache in
@@ -145,8 +148,10 @@ def _keep(folder: Path, graph: bytes, made: Iterator[Array], skeleton: Skeleton)
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         _sweep(folder.parent)
+        if _whole(folder, skeleton.parts):  # another process was faster
+            return True
         if folder.exists():  # and damaged
-            shutil.rmtree(folder)
+            remove_folder(folder)
         with whole_folder(folder) as temporary:
             state = hashlib.sha256(graph)
             (temporary / GRAPH).write_bytes(graph)

@@ -1,5 +1,6 @@
 """ONNX Runtime on the graph of a captioner; without torch."""
 
+import contextlib
 import json
 import threading
 from collections.abc import Mapping, Sequence
@@ -89,8 +90,11 @@ class OnnxEngine:
         """Several images at once, a core each: cores that share one image wait for each other."""
         with self._making:
             if self._graph is not None:
-                self._alone = _session(self._graph, self.device, 1)
-                self._graph = None
+                graph, self._graph = self._graph, None
+                with contextlib.suppress(CheckpointError):  # the cache it lay in is gone by now
+                    self._alone = _session(graph, self.device, 1)
+        if self._alone is None:
+            return [self._run(self._session, image) for image in images]
         with ThreadPoolExecutor(workers) as pool:
             return list(pool.map(partial(self._run, self._alone), images))
 

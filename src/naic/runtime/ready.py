@@ -128,12 +128,12 @@ def make_ready(
 
         vocabulary = Vocabulary.load(where / VOCABULARY)
         engine = OnnxEngine(beside(where, chosen), CPU, vocabulary)
+        if engine.precision != chosen:
+            why = f"its {chosen} graph is {engine.precision}"
+            raise CheckpointError(str(where), why, "Make it again: naic export MODEL --beside")
         return Ready(where, engine, vocabulary, None, read_calibration(where))
-    if runtime == "onnx":
-        raise ConfigError("runtime", f"onnx needs a graph, and {where} has none", _EXPORT)
-    if precision == "int8":
-        why = f"int8 needs a graph on a processor, and {where} has none for {device}"
-        raise ConfigError("precision", why, _EXPORT)
+    if runtime == "onnx" or precision == "int8":
+        raise _no_graph(where, "runtime" if runtime == "onnx" else "precision")
     if not has_torch():
         why = "is not installed, and is needed for a GPU, a teacher, and models without a graph"
         raise MissingExtraError("torch", why, "Run: pip install 'naic[train]'")
@@ -148,12 +148,22 @@ def _light(where: Path, device: str, runtime: str, precision: str) -> str | None
     wanted = there[:1] if precision == "auto" else tuple(p for p in there if p == precision)
     if runtime not in ("auto", "onnx") or not wanted or device.partition(":")[0] == "cuda":
         return None
-    if device == "auto" and runtime == "auto" and has_torch() and may_have_gpu():
+    free = device == "auto" and runtime == "auto" and precision != "int8"
+    if free and has_torch() and may_have_gpu():
         import torch
 
         if torch.cuda.is_available():
             return None
     return wanted[0] if device == "auto" or _place(device) == CPU else None
+
+
+def _no_graph(where: Path, what: str) -> ConfigError:
+    """The error where a graph is asked for that is not there, or not to be run like this."""
+    if there := precisions(where):
+        why = f"the graphs of {where} are {' and '.join(there)}, run by ONNX Runtime on a processor"
+        hint = "Add --device cpu and one of these precisions; leave out --runtime and --rescore."
+        return ConfigError(what, why, hint)
+    return ConfigError(what, f"{where} has no graph, which ONNX Runtime and int8 need", _EXPORT)
 
 
 def _place(device: str) -> Place:

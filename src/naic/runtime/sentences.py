@@ -200,7 +200,11 @@ def _caption(
     kept = wording.sentence(first)
     said = [Word(*pairs[0], pairs) for pairs in wording.told(kept, words, log_probs)]
     heard = wording.heard(first)
-    spoken = Sentence(tuple(first[:heard]), sum(own[0] for own in log_probs[:heard]))
+    likely = sum(own[0] for own in log_probs[:heard])
+    if heard < len(first) and first[heard] in wording.wanted.forbidden:
+        # All that this agent thinks of is forbidden: that it ends the sentence is less likely yet.
+        likely += min(log_probs[heard])
+    spoken = Sentence(tuple(first[:heard]), likely)
     sure = wording.likelier(spoken, words[:heard], log_probs)
     itself = Alternative(wording.text(kept), math.exp(sure.log_prob))
     others: tuple[Alternative, ...] = ()
@@ -208,6 +212,7 @@ def _caption(
         sentences = _search(wording, words, log_probs) if found is None else found
         others = tuple(_alternatives(itself, sentences, wording))
     chance = itself.confidence if calibration is None else calibration(sure.log_prob)
+    chance = chance if itself.text else 0.0  # nothing is left of it
     own, mapped = itself.confidence, calibration is not None
     return Caption(itself.text, tuple(said), chance, others, own, calibrated=mapped)
 

@@ -35,6 +35,9 @@ MOST_USES = 8  # of one weight, in one graph
 ROUNDED = {"": np.float32, "int8": np.int8, "scales": np.float32}
 _HINT = "Make it again: naic export MODEL --beside"
 
+# What reading JSON that somebody has damaged, or made up, may end in.
+_DAMAGED = (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError)
+
 _STEPS: dict[str, Callable[..., Array]] = {
     "permute": lambda x, axes: x.transpose(axes),
     "rows": lambda x: x.reshape(len(x), -1),
@@ -152,7 +155,7 @@ def fill(path: Path, skeleton: Skeleton, tensors: Mapping[str, Array]) -> Iterat
         try:
             weight = _weight(path, first, tensors)
             matrix = follow(weight, first.steps, skeleton.vectors)
-        except (ValueError, TypeError, IndexError) as error:
+        except (ValueError, TypeError, IndexError, OverflowError) as error:
             raise CheckpointError(str(path), f"{first.weight}: {error}", _HINT) from error
         small = eight_bits(matrix) if any(part.rounded for part in several) else None
         for part in several:
@@ -206,7 +209,7 @@ def read_skeleton(path: Path, data: bytes) -> Skeleton:
         parts = tuple(_part(row) for row in facts["parts"])
         vectors = tuple(decoded(text) for text in facts["vectors"])
         found = Skeleton(facts["precision"], facts["weights"], facts["graph"], vectors, parts)
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except _DAMAGED as error:
         raise CheckpointError(str(path), f"is damaged ({error})", _HINT) from error
     uses: dict[str, int] = {}
     for part in parts:
@@ -219,7 +222,8 @@ def read_skeleton(path: Path, data: bytes) -> Skeleton:
 
 
 def _known(steps: Sequence[Step]) -> bool:
-    return all(step[0] in _STEPS or step[0] in _WITH_VECTOR for step in steps)
+    names = [step[0] if step else None for step in steps]
+    return all(isinstance(n, str) and (n in _STEPS or n in _WITH_VECTOR) for n in names)
 
 
 def _part(row: Sequence[Any]) -> Part:

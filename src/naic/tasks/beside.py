@@ -4,7 +4,7 @@ import hashlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from naic.errors import ConfigError, MissingExtraError
+from naic.errors import NaicError
 from naic.files import WEIGHTS, write_atomically
 from naic.runtime.skeleton import PRECISIONS
 
@@ -45,6 +45,6 @@ def graphs_if_possible(folder: Path) -> str:
     """`put_graphs`, where a model can do without; why it has none, or nothing."""
     try:
         put_graphs(folder)
-    except (ConfigError, MissingExtraError) as error:
+    except NaicError as error:  # whatever it is: the model is whole without them
         return f"{error.why}. {error.hint}"
     return ""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:  # numpy, too, is not needed to read a command line
 STDIN = "-"  # as a path: a list of names on standard input
 MOST_ALTERNATIVES = 100
 CHOICES, MOST_CHOICES = 10, 100  # sentences to rescore; as naic.runtime.rescore has it
-MOST_AT_ONCE = 4096  # as the captioner has it, which is not imported for this: torch takes long
+MOST_AT_ONCE = 4096  # as the captioner has it, which is not imported for this
 
 Format = Literal["text", "json", "jsonl", "csv", "txt", "coco"]
 Existing = Literal["skip", "overwrite", "append"]

@@ -24,7 +24,7 @@ _REQUESTED = (
 
 # The files of a model folder that its captions come from.
 _WEIGHTS = (".safetensors", ".onnx")
-_SETTINGS = ("config.toml", "config.json", "vocab.json")
+_SETTINGS = ("config.toml", "config.json", "vocab.json", "calibration.json")
 
 
 def check_file(out: Path, images: Sequence[Found]) -> None:

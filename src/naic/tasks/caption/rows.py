@@ -13,7 +13,7 @@ from naic.images.formats import take_apart, without_suffix
 from naic.tasks.caption.find import Found
 from naic.tasks.caption.options import CaptionOptions
 
-if TYPE_CHECKING:  # torch takes a second to import: not before there is work for it
+if TYPE_CHECKING:  # not before there is work for it
     from naic.runtime.captioner import Caption
 
 DIGITS = 4  # of a confidence: what is behind them changes with the machine

@@ -15,7 +15,7 @@ from naic.tasks.caption.rows import Rows, refuse_same_images
 from naic.tasks.caption.speaker import Speaker, load_captioner
 from naic.tasks.caption.unsure import Unsure
 
-if TYPE_CHECKING:  # torch takes a second to import: not before there is work for it
+if TYPE_CHECKING:  # not before there is work for it
     from naic.runtime.captioner import Caption
 
 
