@@ -162,8 +162,8 @@ def _choices(run: Run) -> str:
     memory = "\n".join(f"| {name} | {_mb(size)} |" for name, size in run["memory"].items())
     return f"""## Threads, batches and memory
 
-`python -m benchmarks.cpu_choices` ({_machine(run)}), all ways in turns. naic takes all cores for one
-image, in int8 a core for each of several, and in float32 all cores for a batch:
+`python -m benchmarks.cpu_choices` ({_machine(run)}), all ways in turns. naic takes all cores for
+one image, in int8 a core for each of several, and in float32 all cores for a batch:
 
 | | way | |
 |---|---|---|
