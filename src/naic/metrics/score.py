@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from naic.text.vocabulary import BAD_ENDINGS
+from naic.metrics.marks import ends_badly, has_repeat
 
 Floats = npt.NDArray[np.float64]
 
@@ -131,9 +131,6 @@ def differences(
     return found
 
 
-_BAD_ENDINGS = frozenset(BAD_ENDINGS)
-
-
 @dataclass(frozen=True, slots=True)
 class Habits:
     """How a set of captions is written.
@@ -166,8 +163,8 @@ def habits(sentences: Sequence[str]) -> Habits:
         words = sentence.split(" ")
         vocabulary.update(words)
         length += len(words)
-        repeats += any(map(str.__eq__, words, words[1:]))
-        bad_endings += words[-1] in _BAD_ENDINGS
+        repeats += has_repeat(words)
+        bad_endings += ends_badly(words)
     count = len(sentences)
     return Habits(
         captions=count,

@@ -36,7 +36,13 @@ class EvaluateOptions:
         json: Write all figures to this file.
         csv: Write the scores to this file.
         per_image: Write the scores of each image to this file, .jsonl or .csv.
+        html: Write a page to this file: captions, references and scores of each image, the worst
+            first, to be searched and sorted in a browser.
+        images: Show the images on the page of --html, from these folders; with --embed they may
+            be uncompressed tars too.
+        embed: Put small copies of the images into the page, instead of links to their files.
         against: Captions of another system for the same images, to be compared in pairs.
+        also: Captions of further systems for the same images, to be scored beside the others.
         metrics: Only these scores; by default all. One that cannot be had is then an error.
         fast: Leave out METEOR and SPICE, which take longer than all the others together.
         meteor: METEOR as naic has it, or by the reference program in Java; the scores are equal.
@@ -62,7 +68,11 @@ class EvaluateOptions:
     json: Annotated[Path | None, arg(metavar="FILE")] = None
     csv: Annotated[Path | None, arg(metavar="FILE")] = None
     per_image: Annotated[Path | None, arg(metavar="FILE")] = None
+    html: Annotated[Path | None, arg(metavar="FILE")] = None
+    images: Annotated[tuple[Path, ...], arg(metavar="DIR ...")] = ()
+    embed: bool = False
     against: Annotated[Path | None, arg(metavar="OTHER.json")] = None
+    also: Annotated[tuple[Path, ...], arg(metavar="MORE.json ...")] = ()
     metrics: Annotated[
         tuple[Metric, ...], arg(metavar=f"{{{','.join(get_args(Metric))}}} ...")
     ] = ()
@@ -99,8 +109,29 @@ class EvaluateOptions:
         if self.per_image is not None and self.per_image.suffix.lower() not in (".jsonl", ".csv"):
             why = f"the name {printable(self.per_image.name)!r} ends in neither .jsonl nor .csv"
             raise ConfigError("--per-image", why, "Name the file as what it shall be.")
+        self._check_html()
         self._check_log()
         self._check_outputs()
+
+    def _check_html(self) -> None:
+        """What only a page can show is asked for with a page; a photo is not overwritten by it."""
+        for option, given in (("--images", bool(self.images)), ("--embed", self.embed)):
+            if given and self.html is None:
+                why = "pictures are shown on the page of --html, and there is none"
+                raise ConfigError(option, why, "Add --html FILE.")
+        if self.embed and not self.images:
+            hint = "Name their folder with --images."
+            raise ConfigError("--embed", "there are no images to put into the page", hint)
+        if self.html is not None and self.html.suffix.lower() not in (".html", ".htm"):
+            why = f"the name {printable(self.html.name)!r} ends in neither .html nor .htm"
+            raise ConfigError("--html", why, "A browser goes by the name.")
+        for root in self.images:
+            found, name = what_is(root), printable(str(root))
+            if found == "missing":
+                raise ConfigError("--images", f"there is no {name}", "Check the path.")
+            if found != "folder" and not self.embed:
+                why = f"{name} is no folder, and a page can show only images that are files"
+                raise ConfigError("--images", why, "Name a folder, or add --embed.")
 
     def _check_log(self) -> None:
         """What would not be logged is not asked for."""
@@ -127,6 +158,7 @@ class EvaluateOptions:
         """What cannot be written, or would overwrite an input, is seen at once."""
         used = [("RESULTS", self.results), ("--references", Path(self.references))]
         used += [("--against", self.against)] if self.against else []
+        used += [("--also", path) for path in self.also]
         used += [("--df", Path(self.df))] if self.df else []
         log = [("--log", self.log)] if self.log else []
         for option, path in [*self.outputs, *log]:
@@ -144,7 +176,13 @@ class EvaluateOptions:
     def outputs(self) -> list[tuple[str, Path]]:
         """The files to write, each with its option."""
         named = (("--json", self.json), ("--csv", self.csv), ("--per-image", self.per_image))
-        return [(option, path) for option, path in named if path is not None]
+        every = (*named, ("--html", self.html))
+        return [(option, path) for option, path in every if path is not None]
+
+    @property
+    def files(self) -> list[Path]:
+        """The files of captions, RESULTS first."""
+        return [self.results, *([] if self.against is None else [self.against]), *self.also]
 
     @property
     def wanted(self) -> tuple[Metric, ...]:

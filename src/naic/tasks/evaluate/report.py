@@ -1,95 +1,30 @@
-"""The figures of an evaluation: what they depend on, in a line, and the files they are put in.
+"""The figures of an evaluation in files, and the log of evaluations on a test split.
 
-Two figures can be compared only if their signatures agree. Evaluations on a test split are logged,
-a line for each file of captions: such a split tells the truth only as long as nothing is chosen by
-it, and the log shows how often it was scored, which captions were, and what came out.
+That has a line for each file of captions: such a split tells the truth only as long as nothing is
+chosen by it, and the log shows how often it was scored, which captions were, and what came out.
 """
 
 import csv
 import datetime
 import fcntl
-import hashlib
 import io
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from naic import __version__
-from naic.data.readers.captions import ImageCaptions
 from naic.errors import WriteError
 from naic.files import write_atomically, writing
-from naic.images.formats import plain_id
-from naic.metrics.cider import DocumentFrequencies
 from naic.metrics.score import LEVEL
 from naic.tasks.evaluate.options import NAMES, EvaluateOptions, default_log, names_test
+from naic.tasks.evaluate.shown import evaluation_page
+from naic.tasks.evaluate.signature import signature_line
 
 if TYPE_CHECKING:  # which signs its figures before there is anything to write
     from naic.tasks.evaluate.run import Evaluation, System
-
-_DIGITS = 12
-
-
-@dataclass(frozen=True, slots=True)
-class Corpus:
-    """Document frequencies that come from elsewhere than the evaluated images."""
-
-    frequencies: DocumentFrequencies
-    digest: str
-
-
-def digest(images: Sequence[ImageCaptions]) -> str:
-    """A short digest of ids and captions, whatever order and format they were read in.
-
-    Ids are taken in their plain form, in which formats agree, unless two images share one.
-    """
-    ids = [plain_id(image.id) for image in images]
-    if len(set(ids)) < len(ids):
-        ids = [image.id for image in images]
-    rows = sorted((id_, sorted(image.captions)) for id_, image in zip(ids, images, strict=True))
-    text = json.dumps(rows, ensure_ascii=False, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()[:_DIGITS]
-
-
-def sign(
-    images: Sequence[ImageCaptions],
-    whole: int,
-    corpus: Corpus | None,
-    metrics: Sequence[str],
-    programs: Mapping[str, str],
-) -> dict[str, str | int]:
-    """The signature of scores on `images`, which are some or all of `whole`.
-
-    Nothing in it is a name that a user gave: equal figures must have equal lines. `programs` are
-    those that computed the scores that we do not compute ourselves.
-    """
-    data = digest(images)
-    df = f"evaluated set, {len(images)} images"
-    if corpus is not None and corpus.digest != data:
-        df = f"data {corpus.digest}, {corpus.frequencies.images} images"
-    signature: dict[str, str | int] = {
-        "naic": __version__,
-        "tokeniser": "ptb (each caption alone)",
-        "period": "not counted",
-        "df": df,
-        "images": len(images),
-        "references": sum(len(image.captions) for image in images),
-        "data": data,
-        **programs,
-        "metrics": ",".join(metrics),
-    }
-    if len(images) < whole:
-        signature["subset"] = f"{len(images)} of {whole} images"
-    return signature
-
-
-def signature_line(signature: dict[str, str | int]) -> str:
-    """The signature to be printed beside a figure."""
-    keys = [f"{key}:{value}" for key, value in signature.items() if key != "naic"]
-    return "|".join([f"naic {signature['naic']}", *keys])
 
 
 def write_reports(evaluation: "Evaluation", options: EvaluateOptions) -> None:
@@ -101,7 +36,10 @@ def write_reports(evaluation: "Evaluation", options: EvaluateOptions) -> None:
     errors = []
     for option, path in options.outputs:
         try:
-            write_atomically(path, _report(evaluation, options, option, path))
+            if option == "--html":
+                write_atomically(path, *evaluation_page(evaluation, path, embed=options.embed))
+            else:
+                write_atomically(path, _report(evaluation, options, option, path))
         except WriteError as error:
             errors.append(error)
     if len(errors) == 1:
@@ -145,6 +83,16 @@ def as_json(evaluation: "Evaluation", options: EvaluateOptions) -> dict[str, Any
             "habits": asdict(evaluation.against.habits),
             "differences": {name: asdict(one) for name, one in evaluation.differences.items()},
         }
+    if evaluation.also:
+        value["also"] = [
+            {
+                "results": one.system.name,
+                **_values(one.system),
+                "intervals": {name: list(ends) for name, ends in one.intervals.items()},
+                "habits": asdict(one.system.habits),
+            }
+            for one in evaluation.also
+        ]
     return value
 
 
@@ -214,10 +162,8 @@ def log_test_evaluation(evaluation: "Evaluation", options: EvaluateOptions) -> P
     if not is_test_evaluation(evaluation, options.split):
         return None
     path = options.log or default_log()
-    systems = [evaluation.system]
-    if evaluation.against is not None:
-        systems.append(evaluation.against)
-    append_lines(path, [_line(evaluation, options.why, system) for system in systems])
+    lines = [_line(evaluation, options.why, system) for system in evaluation.systems]
+    append_lines(path, lines)
     return path
 
 

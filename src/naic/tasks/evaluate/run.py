@@ -21,8 +21,9 @@ from naic.metrics.score import (
 )
 from naic.progress import SILENT, Callbacks
 from naic.tasks.evaluate.options import NAMES, SLOW, EvaluateOptions, Metric
-from naic.tasks.evaluate.report import Corpus, digest, sign
+from naic.tasks.evaluate.pictures import Picture, find_pictures
 from naic.tasks.evaluate.results_file import ResultsFile, pair, read_results
+from naic.tasks.evaluate.signature import Corpus, digest, sign
 from naic.text import tokenise
 
 
@@ -46,6 +47,14 @@ class System:
 
 
 @dataclass(frozen=True, slots=True)
+class Further:
+    """A system that was scored beside the others, with the intervals of its scores."""
+
+    system: System
+    intervals: dict[str, tuple[float, float]]
+
+
+@dataclass(frozen=True, slots=True)
 class Evaluation:
     """Everything that was measured.
 
@@ -63,6 +72,8 @@ class Evaluation:
         missing: metrics that were left out since something is not installed, and what.
         failed: metrics that could not be computed, and why.
         problems: rows of the dataset that were left out, and captions of images among these.
+        also: further systems, scored on the same images.
+        pictures: with --images, for each image its file, or None; else empty.
     """
 
     system: System
@@ -76,6 +87,14 @@ class Evaluation:
     missing: dict[str, str] = field(default_factory=dict)
     failed: dict[str, str] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
+    also: list[Further] = field(default_factory=list)
+    pictures: list[Picture | None] = field(default_factory=list)
+
+    @property
+    def systems(self) -> list[System]:
+        """All that were scored: the one, what it is compared with, the further ones."""
+        against = [] if self.against is None else [self.against]
+        return [self.system, *against, *(one.system for one in self.also)]
 
 
 def evaluate(options: EvaluateOptions, callbacks: Callbacks = SILENT) -> Evaluation:
@@ -87,12 +106,13 @@ def evaluate(options: EvaluateOptions, callbacks: Callbacks = SILENT) -> Evaluat
         MissingExtraError: a metric was asked for by name and what it needs is not installed.
     """
     options.check()
-    files = [read_results(path) for path in (options.results, options.against) if path]
+    files = [read_results(path) for path in options.files]
     callbacks.say("reading the references")
     problems = Problems(skip=options.skip_bad)
     split = sorted(set(options.split))
     read = _read("--split", options.references, options.reader, split, options, problems)
     images, captions = pair(files, read, splits=split, subset=options.subset, problems=problems)
+    pictures = find_pictures(options.images, [image.id for image in images])
     scorer = _Scorer(
         options,
         tokenised([image.captions for image in images]),
@@ -100,6 +120,7 @@ def evaluate(options: EvaluateOptions, callbacks: Callbacks = SILENT) -> Evaluat
         callbacks,
     )
     system, *others = [scorer.score(file, own) for file, own in zip(files, captions, strict=True)]
+    also = others[len(others) - len(options.also) :]
     whole = sum(bool(image.captions) for image in read.images)
     evaluation = Evaluation(
         system=system,
@@ -111,8 +132,10 @@ def evaluate(options: EvaluateOptions, callbacks: Callbacks = SILENT) -> Evaluat
         missing=scorer.missing,
         failed=scorer.failed,
         problems=problems.items,
+        also=[Further(one, _intervals(one, options)) for one in also],
+        pictures=pictures,
     )
-    if others:
+    if options.against is not None:
         found = _differences(system, others[0], options)
         evaluation = replace(evaluation, against=others[0], differences=found)
     return evaluation

@@ -13,8 +13,9 @@ from naic.data.records import CaptionReader
 from naic.errors import MissingExtraError
 from naic.metrics.score import FEWEST_IMAGES, interval, resample
 from naic.tasks.evaluate.options import NAMES, EvaluateOptions, Metric, check_log, names_test
-from naic.tasks.evaluate.report import log_test_evaluation, signature_line
+from naic.tasks.evaluate.report import log_test_evaluation
 from naic.tasks.evaluate.run import Evaluation, evaluate
+from naic.tasks.evaluate.signature import signature_line
 from naic.tasks.reproduce.preset import PresetSettings
 from naic.tasks.reproduce.run_file import ReproduceOptions
 

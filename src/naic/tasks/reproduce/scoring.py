@@ -26,7 +26,7 @@ from naic.data.readers.captions import read_captions
 from naic.data.records import Problems
 from naic.errors import ConfigError
 from naic.files import write_atomically
-from naic.tasks.evaluate.report import digest as digest_references
+from naic.tasks.evaluate.signature import digest as digest_references
 from naic.tasks.options import WORDS
 from naic.tasks.reproduce.judging import (
     HumanReferences,
