@@ -25,11 +25,14 @@ def evaluation_page(evaluation: "Evaluation", path: Path, *, embed: bool) -> Ite
     found = evaluation.pictures if not embed else []
     links = [link(one.path, path) if isinstance(one, FileImage) else None for one in found]
     figures = [own(evaluation) for own in (tables.scores, tables.further, tables.habits)]
+    notes = [tables.headline(evaluation), *tables.shortcomings(evaluation)]
+    if not evaluation.pictures:
+        notes.append("This page has no pictures: they are shown with --images DIR.")
     against = f" against {names[1]}" if evaluation.against is not None else ""
     return page(
         Contents(
             title=f"Captions of {names[0]}{against}",
-            notes=[tables.headline(evaluation), *tables.shortcomings(evaluation)],
+            notes=notes,
             ids=[image.id for image in evaluation.images],
             references=[image.captions for image in evaluation.images],
             systems=[_said(evaluation, place, name) for place, name in enumerate(names)],
@@ -56,7 +59,7 @@ def _facts(evaluation: "Evaluation", names: list[str]) -> list[tuple[str, str]]:
     roles = ["captions", *["against"] * (evaluation.against is not None)]
     roles += ["also"] * len(evaluation.also)
     facts = [
-        (role, f"{name} ({Path(system.name).name}, SHA-256 {system.sha256[:_DIGITS]}…)")
+        (role, f"{name}, SHA-256 {system.sha256[:_DIGITS]}…")
         for role, name, system in zip(roles, names, evaluation.systems, strict=True)
     ]
     source = evaluation.source

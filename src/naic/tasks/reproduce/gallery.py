@@ -6,19 +6,21 @@ images whose captions it keeps to itself, and Karpathy's splits are none of thes
 what a submission looks like, and are what other programs read.
 """
 
-import html
 import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from io import BytesIO
 from pathlib import Path
+from urllib.parse import quote
 
 from naic.data.features import StoredRecord
 from naic.data.shapes.dataset import draw
 from naic.data.shapes.scenes import make_scene
 from naic.files import remove_temporaries, write_atomically
 from naic.images.formats import plain_id
+from naic.metrics.marks import REPEAT, pieces
+from naic.tasks.evaluate.page import Contents, Said, page
 from naic.tasks.reproduce.tables import TableRow
 
 KEPT = "captions.json"
@@ -26,20 +28,7 @@ SERVER_FILE = "captions_test2014_%s_results.json"
 HUMAN = "human"
 _BEFORE = {"people": HUMAN}  # what it was called in captions.json before
 _SCENE = re.compile(r"shapes-(\d+)-(\d+)")  # the name that a drawn image has in a store
-HTML = """<!doctype html>
-<meta charset="utf-8">
-<title>Captions side by side</title>
-<style>
-:root{color-scheme:light dark}
-body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem}
-section{display:flex;gap:1.5rem;align-items:flex-start;margin:1.5rem 0}
-img{width:180px;border-radius:6px}
-dl{display:grid;grid-template-columns:max-content 1fr;gap:.2rem 1rem;margin:0}
-dt{opacity:.7}dd{margin:0}
-mark{background:#8886;color:inherit;border-radius:3px;padding:0 .2em}
-</style>
-<h1>Captions side by side</h1>
-"""
+TITLE = "Captions side by side"
 BAR = "\\|"  # in a cell of a table; a bare one would begin the next cell
 NOTE = "A word that repeats the one before it is marked. Images of the split %s, evenly spaced."
 
@@ -87,10 +76,9 @@ def write_pages(out: Path, examples: Sequence[Example], split: str) -> None:
     """captions.md and captions.html for people, captions.json for programs."""
     remove_temporaries(out, "captions.md", "captions.html", KEPT)
     note = NOTE % split
-    page = f"# Captions side by side\n\n{note}\n" + "".join(map(_in_markdown, examples))
-    write_atomically(out / "captions.md", page.encode())
-    page = f"{HTML}<p>{html.escape(note)}</p>\n" + "".join(map(_in_html, examples))
-    write_atomically(out / "captions.html", page.encode())
+    text = f"# {TITLE}\n\n{note}\n" + "".join(map(_in_markdown, examples))
+    write_atomically(out / "captions.md", text.encode())
+    write_atomically(out / "captions.html", *page(_contents(examples, note)))
     text = json.dumps([asdict(example) for example in examples], indent=1, ensure_ascii=False)
     write_atomically(out / KEPT, f"{text}\n".encode())
 
@@ -105,16 +93,28 @@ def read_examples(out: Path) -> list[Example]:
 
 def mark(caption: str, before: str, after: str) -> str:
     """The caption with each word that repeats the one before it between two marks."""
-    words = caption.split()
-    last = [""] + [_plain(word) for word in words]
-    return " ".join(
-        f"{before}{word}{after}" if _plain(word) == previous != "" else word
-        for word, previous in zip(words, last, strict=False)
+    return "".join(
+        f"{before}{text}{after}" if REPEAT in marks else text
+        for text, marks in pieces(" ".join(caption.split()))
     )
 
 
-def _plain(word: str) -> str:
-    return word.strip(".,").lower()
+def _contents(examples: Sequence[Example], note: str) -> Contents:
+    """The same for a browser; what people said is the reference."""
+    names = dict.fromkeys(name for example in examples for name in example.captions)
+    links = [quote(example.image) or None for example in examples]
+    return Contents(
+        title=TITLE,
+        notes=[note],
+        ids=[example.id for example in examples],
+        references=[[example.captions[HUMAN]] for example in examples],
+        systems=[
+            Said(name, [example.captions[name] for example in examples])
+            for name in names
+            if name != HUMAN
+        ],
+        links=links if any(links) else (),
+    )
 
 
 def _in_markdown(example: Example) -> str:
@@ -124,15 +124,6 @@ def _in_markdown(example: Example) -> str:
         for who, text in example.captions.items()
     )
     return f"\n## {example.id}\n\n{image}| | |\n|---|---|\n{rows}\n"
-
-
-def _in_html(example: Example) -> str:
-    image = f'<img src="{html.escape(example.image)}" alt="">' if example.image else ""
-    rows = "".join(
-        f"<dt>{html.escape(who)}</dt><dd>{mark(html.escape(text), '<mark>', '</mark>')}</dd>"
-        for who, text in example.captions.items()
-    )
-    return f"<section>{image}<div><b>{html.escape(example.id)}</b><dl>{rows}</dl></div></section>\n"
 
 
 def _image(record: StoredRecord, out: Path) -> str:

@@ -60,7 +60,8 @@ function picture(row) {
   image.loading = "lazy";
   image.decoding = "async";
   image.alt = `Image ${data.ids[row]}`;
-  image.addEventListener("error", () => place.replaceWith(make("div", "picture none", "not found")));
+  const lost = make("div", "picture none", "not found");
+  image.addEventListener("error", () => place.replaceWith(lost));
   image.src = address;
   const place = make(data.copies ? "div" : "a", "picture", image);
   if (!data.copies) {
@@ -100,7 +101,8 @@ function draw(row, place) {
   }
   const systems = data.systems.map((system) => {
     const name = several ? [make("h3", "", make("bdi", "", system.name))] : [];
-    return make("div", "system", ...name, caption(system, row), scores(system, row, by));
+    const about = make("div", "about", ...name, scores(system, row, by));
+    return make("div", "system", about, caption(system, row));
   });
   const lines = data.references[row].map((text) => make("li", "", make("bdi", "", text)));
   const references = make("ul", "references", ...lines);
@@ -169,10 +171,12 @@ function countFlags() {
 
 function fillControls() {
   const names = data.systems.map((system) => system.name);
-  $("by").append(...metrics.map((metric) => option(metric, metric)), option("", "the references"));
+  $("by").append(...metrics.map((metric) => option(metric, metric)));
+  $("by").append(option("", "as in the references"));
   $("of").append(...names.map((name, i) => option(`${i}`, name)));
-  $("of").append(...names.slice(1).map((name, i) => option(`0 ${i + 1}`, `${names[0]} − ${name}`)));
-  $("who").append(option("", "any"), ...names.map((name, i) => option(`${i}`, name)));
+  const [first, ...others] = names;
+  $("of").append(...others.map((name, i) => option(`0 ${i + 1}`, `${first} − ${name}`)));
+  $("who").append(option("", "any system"), ...names.map((name, i) => option(`${i}`, name)));
   $("of").parentElement.hidden = $("who").parentElement.hidden = !several;
   $("tools").querySelector(".order").hidden = !metrics.length;
   for (const [mark, name] of Object.entries(NAMES)) {
@@ -204,10 +208,6 @@ fillControls();
 document.body.classList.toggle("pictured", pictured);
 $("tools").hidden = false;
 document.querySelector(".keys").hidden = false;
-if (!pictured) {
-  $("pictures").textContent = "This page was made without pictures: --images DIR shows them.";
-  $("pictures").hidden = false;
-}
 $("tools").addEventListener("submit", (event) => event.preventDefault());
 $("tools").addEventListener("input", update);
 $("who").addEventListener("input", countFlags);

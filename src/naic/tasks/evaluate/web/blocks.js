@@ -1,6 +1,6 @@
-// A long list of which only what is near the screen is in the page. The rest is empty blocks as high
-// as they were, or as they will be: a scrollbar tells the truth, and a search costs the same for ten
-// rows and for ten thousand.
+// A long list of which only what is near the screen is in the page. The rest is empty blocks, as
+// high as they were or will be: the scrollbar tells the truth, and what is drawn for a search is
+// as little for ten thousand rows as for ten.
 
 const SIZE = 20; // rows in a block
 const NEAR = "1200px 0px"; // what is so near is drawn before it is seen
