@@ -190,15 +190,14 @@ def reproduce(words: list[str], options: Any) -> list[str]:
 
 
 def evaluate(words: list[str], options: Any) -> list[str]:
-    captions(Path(options.references))
+    captions(Path(options.references), options.images)
     chosen = range(1, 13)
     if options.split:
         splits = ("train", "restval", "val", "test")
         chosen = [i for i in chosen if splits[i % 4] in options.split]  # type: ignore[assignment]
     rows = [{"image_id": i, "caption": f"a rocket on the {i}"} for i in chosen]
-    for path in (options.results, options.against):
-        if path is not None:
-            path.write_text(json.dumps(rows))
+    for path in options.files:
+        path.write_text(json.dumps(rows))
     return [*words, "--fast"]
 
 

@@ -100,8 +100,9 @@ def check_scores() -> None:
     }
     Path("empty/people.json").write_text(json.dumps(people))
     words = ("evaluate", "empty/said.json", "--references", "empty/people.json", "--fast")
-    done = naic_command(*words)
+    done = naic_command(*words, "--html", "empty/page.html")
     assert done.returncode == 0, done.stderr
+    assert "a cat on a sofa" in Path("empty/page.html").read_text()
     assert "Bleu_4" in done.stdout, done.stdout
 
 

@@ -1,7 +1,9 @@
 """What `naic evaluate` prints, and its exit codes."""
 
+import errno
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -49,6 +51,50 @@ def test_two_systems(results: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert ["habit", "captions", "against", "references"] in lines
     (rouge,) = (line for line in lines if line[:1] == ["ROUGE_L"])
     assert rouge[-6:] == ["100.0", "+0.0", "+0.0", "to", "+0.0", "1.000"]
+
+
+def test_a_page(results: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    page, photos = tmp_path / "page.html", tmp_path / "photos"
+    photos.mkdir()
+    record = dataset.records(1)[0]
+    record.image.load().save(photos / f"{record.id}.png")
+    odd = tmp_path / "[red]x.json"
+    odd.write_bytes(Path(results).read_bytes())
+    words = ["evaluate", results, "--references", "60", "--fast", "--bootstrap", "0"]
+    words += ["--also", str(odd), "--html", str(page), "--images", str(photos), "--embed"]
+    assert main(words) == 0
+    said = capsys.readouterr()
+    assert said.err == "naic evaluate: 59 of 60 images have no picture in --images\n"
+    lines = [line.split() for line in said.out.splitlines()]
+    assert ["also", "[red]x"] in lines
+    assert ["habit", "captions", "[red]x", "references"] in lines
+    text = page.read_text(encoding="utf-8")
+    assert '<th scope="col">[red]x</th>' in text
+    (copies,) = re.findall(r'id="copies-0">([^<]*)<', text)
+    assert [copy is not None for copy in json.loads(copies)] == [True] + [False] * 59
+
+
+def test_a_page_is_whole_or_not_there(
+    results: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, "full")
+
+    page = tmp_path / "page.html"
+    page.write_text("the old one")
+    words = ["evaluate", results, "--references", "60", "--fast", "--html", str(page)]
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        assert main(words) == 1
+    assert capsys.readouterr().err.endswith("page.html: the disk is full. Free some space and run "
+                                            "the same command again.\n")  # fmt: skip
+    assert page.read_text() == "the old one"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["page.html", "results.json"]
+    assert main([*words, "--images", str(tmp_path)]) == 2
+    assert "has none of the 60 images, such as shapes-0-000000." in capsys.readouterr().err
 
 
 def test_few_images(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ needs_node = pytest.mark.skipif(
 )
 
 
-def node(folder: Path, module: str, code: str, data: object) -> Any:
+def node(folder: Path, module: str, code: str, data: object, parts: Path = PARTS) -> Any:
     """What an expression over `data` gives, and over all that a module of the page exports.
 
     Args:
@@ -24,11 +24,12 @@ def node(folder: Path, module: str, code: str, data: object) -> Any:
         module: such as "resize.js".
         code: an expression of `page`, the module, and `data`.
         data: anything that JSON can hold.
+        parts: the page's folder.
     """
     assert NODE is not None
     given, program = folder / "data.json", folder / "program.mjs"
     given.write_text(json.dumps(data))
-    shutil.copy(PARTS / module, folder / module.replace(".js", ".mjs"))
+    shutil.copy(parts / module, folder / module.replace(".js", ".mjs"))
     program.write_text(
         f"""import * as page from "./{module.replace(".js", ".mjs")}";
         import {{ readFileSync }} from "node:fs";

@@ -1,7 +1,10 @@
-"""Small files of results over the drawn scenes, and metrics that need no Java."""
+"""Small files of results over the drawn scenes, metrics that need no Java, what a page holds."""
 
+import json
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -58,3 +61,11 @@ def broken(error: BaseException) -> Callable[..., Score]:
         raise error
 
     return score
+
+
+def embedded(page: str) -> dict[str, Any]:
+    """The data of a page of captions."""
+    found = re.findall(r'<script type="application/json" id="data">([^<]*)</script>', page)
+    assert len(found) == 1
+    data: dict[str, Any] = json.loads(found[0])
+    return data

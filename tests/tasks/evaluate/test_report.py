@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from naic.errors import WriteError
+from naic.errors import DataError, WriteError
 from naic.tasks.evaluate.options import EvaluateOptions
 from naic.tasks.evaluate.report import as_json, write_reports
 from naic.tasks.evaluate.run import evaluate
+from naic.tasks.evaluate.tables import further, habits
 from tests.tasks.evaluate.evaluations import (
     NAMES,
     SCENES,
@@ -78,6 +79,40 @@ def test_a_line_an_image_as_csv(
         rows = list(csv.DictReader(file, strict=True))
     assert [row["caption"] for row in rows] == list(captions.values())
     assert [float(row["ROUGE_L"]) for row in rows] == list(found.system.scores["ROUGE_L"].per_image)
+
+
+def test_further_systems(options: EvaluateOptions, tmp_path: Path) -> None:
+    """Scored on the same images as the two; what those two have does not depend on them."""
+    other = write_results(tmp_path / "other.json", first_captions(which=1))
+    third = write_results(tmp_path / "third.json", first_captions())
+    two = replace(options, against=other)
+    alone, found = (evaluate(own) for own in (two, replace(two, also=(third,))))
+    assert [system.name for system in found.systems] == [
+        str(path) for path in (options.results, other, third)
+    ]
+    before, value = as_json(alone, two), as_json(found, two)
+    (own,) = value.pop("also")
+    assert value == before
+    assert own["results"] == str(third)
+    assert own["CIDEr"] == found.also[0].system.scores["CIDEr"].value
+    low, high = own["intervals"]["CIDEr"]
+    assert low < own["CIDEr"] < high
+    assert own["habits"]["captions"] == SCENES
+    (rouge,) = (row for row in further(found).rows if row[0] == "ROUGE_L")
+    assert rouge == ["ROUGE_L", "100.0", "100.0 to 100.0"]
+    assert further(found).header == ["also", "third", "95 %"]
+    assert further(alone).rows == []
+    assert habits(found).header == ["habit", "captions", "against", "third", "references"]
+
+
+def test_with_subset_the_images_are_those_of_all_files(
+    options: EvaluateOptions, tmp_path: Path
+) -> None:
+    few = write_results(tmp_path / "few.json", dict(list(first_captions().items())[:55]))
+    found = evaluate(replace(options, also=(few,), subset=True))
+    assert len(found.images) == len(found.system.captions) == 55
+    with pytest.raises(DataError, match=r"few\.json: 5 of the 60 images to be scored have no cap"):
+        evaluate(replace(options, also=(few,)))
 
 
 def test_few_images(options: EvaluateOptions, tmp_path: Path) -> None:

@@ -10,8 +10,8 @@ import pytest
 import naic
 from naic.data.readers.captions import ImageCaptions
 from naic.tasks.evaluate.options import EvaluateOptions
-from naic.tasks.evaluate.signature import digest, signature_line
 from naic.tasks.evaluate.run import evaluate
+from naic.tasks.evaluate.signature import digest, signature_line
 from tests.data.readers.helpers import Item, karpathy_value, write_json
 from tests.tasks.evaluate.evaluations import SCENES, fake, first_captions, write_results
 

@@ -72,6 +72,16 @@ def test_the_committed_log_is_taken_where_it_is(options: EvaluateOptions) -> Non
     assert not Path("test-evaluations.jsonl").exists()
 
 
+def test_further_systems_have_lines_too(options: EvaluateOptions) -> None:
+    Path("more.json").write_bytes(Path("said.json").read_bytes())
+    options = dataclasses.replace(options, also=(Path("more.json"),), html=Path("page.html"))
+    evaluation = evaluate(options)
+    assert not Path("page.html").exists()  # nobody sees a figure before it is in the log
+    log = log_test_evaluation(evaluation, options)
+    assert log is not None
+    assert [line["captions"] for line in lines(log)] == ["said.json", "more.json"]
+
+
 def test_what_is_a_look(options: EvaluateOptions) -> None:
     """Not naming the split does not hide it; a figure of other images is none."""
     unnamed = dataclasses.replace(options, split=(), subset=True)

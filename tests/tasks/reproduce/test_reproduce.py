@@ -14,6 +14,7 @@ from naic.tasks.evaluate.options import NAMES, EvaluateOptions
 from naic.tasks.evaluate.run import evaluate
 from naic.tasks.reproduce.preset import LADDER
 from naic.text import Vocabulary
+from tests.tasks.evaluate.evaluations import embedded
 from tests.tasks.reproduce.conftest import ALL_TABLES
 from tests.tasks.reproduce.micro import STEPS, differences
 
@@ -150,7 +151,9 @@ def test_figures_and_pages(whole: Path) -> None:
         assert page.count(f"\n| {who} |") == 3
     images = [part.partition(")")[0] for part in page.split("](")[1:]]
     assert all((whole / image).is_file() for image in images)
-    assert (whole / "captions.html").read_text().count("<section>") == 3
+    data = embedded((whole / "captions.html").read_text())
+    assert all((whole / image).is_file() for image in data["links"])
+    assert [len(system["captions"]) for system in data["systems"]] == [3] * 4
 
 
 def test_the_journal(whole: Path) -> None:

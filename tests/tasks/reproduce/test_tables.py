@@ -13,6 +13,7 @@ from naic.tasks.reproduce.gallery import Example, mark, read_examples, write_pag
 from naic.tasks.reproduce.judging import Scored, ends
 from naic.tasks.reproduce.report import curves_figure, ladder_figure, speed_figure
 from naic.tasks.reproduce.tables import add_latency, make_row, markdown
+from tests.tasks.evaluate.evaluations import embedded
 
 
 def scored(cider: float, meteor: float | None = None, drawn: list[float] | None = None) -> Scored:
@@ -138,9 +139,13 @@ def test_pages_hold_text_and_no_markup(tmp_path: Path) -> None:
     examples = [Example("<i>", "", {"human": "a | & b", "NAIC-base": "<b> <b> x"})]
     write_pages(tmp_path, examples, "test")
     page = (tmp_path / "captions.html").read_text()
-    assert "<dd>&lt;b&gt; <mark>&lt;b&gt;</mark> x</dd>" in page
-    assert "<b><i>" not in page
-    assert "<img" not in page
+    assert "<i>" not in page
+    assert "<b>" not in page
+    data = embedded(page)
+    assert (data["ids"], data["references"], data["links"]) == (["<i>"], [["a | & b"]], [])
+    (system,) = data["systems"]
+    assert (system["name"], system["captions"]) == ("NAIC-base", ["<b> <b> x"])
+    assert system["pieces"]["0"] == [["<b> ", ""], ["<b>", "repeat"], [" x", ""]]
     assert "| NAIC-base | <b> **<b>** x |" in (tmp_path / "captions.md").read_text()
     assert r"| human | a \| & b |" in (tmp_path / "captions.md").read_text()
     assert read_examples(tmp_path) == examples

@@ -127,6 +127,7 @@ def _hash(text: str) -> str:
 def _summary(contents: Contents) -> str:
     """What is there before any script runs: the figures of the whole set."""
     lines = [f"<p>{html.escape(note)}</p>" for note in contents.notes]
+    lines.append('<div class="tables">')
     for figures in contents.tables:
         name = html.escape(figures.header[0])
         lines.append(f'<div class="wide" role="region" aria-label="By {name}" tabindex="0"><table>')
@@ -137,6 +138,7 @@ def _summary(contents: Contents) -> str:
             cells = "".join(f"<td>{html.escape(cell)}</td>" for cell in others)
             lines.append(f'<tr><th scope="row">{html.escape(first)}</th>{cells}</tr>')
         lines.append("</tbody></table></div>")
+    lines.append("</div>")
     if contents.facts:
         lines.append('<dl class="facts">')
         lines += [

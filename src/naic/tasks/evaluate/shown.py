@@ -63,7 +63,8 @@ def _facts(evaluation: "Evaluation", names: list[str]) -> list[tuple[str, str]]:
         for role, name, system in zip(roles, names, evaluation.systems, strict=True)
     ]
     source = evaluation.source
-    facts.append(("references", _named(source["references"], source["split"])))
+    references = f"{source['references']} ({source['reader']})"
+    facts.append(("references", _named(references, source["split"])))
     if source["df"] is not None:
         facts.append(("df", _named(source["df"], source["df_split"])))
     return [*facts, ("signature", signature_line(evaluation.signature))]

@@ -85,10 +85,10 @@ def habits(evaluation: "Evaluation") -> Figures:
 def labels(systems: Sequence["System"]) -> list[str]:
     """A short name for each file of captions: its own, with folders where these tell two apart."""
     paths = [Path(system.name) for system in systems]
-    for depth in range(1, max(len(path.parts) for path in paths) + 1):
-        names = [_label(path, depth) for path in paths]
-        if len(set(names)) == len(names):
-            return names
+    depths = range(1, max(len(path.parts) for path in paths) + 1)
+    spelt = [[_label(path, depth) for path in paths] for depth in depths]
+    most = len(set(spelt[-1]))
+    names = next(some for some in spelt if len(set(some)) == most)
     seen: Counter[str] = Counter()  # a file may be given twice
     for place, name in enumerate(names):
         seen[name] += 1

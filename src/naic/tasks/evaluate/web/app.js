@@ -78,7 +78,7 @@ function caption(system, row) {
     text.append(marks ? make("mark", marks, piece) : piece);
   }
   const flags = (system.marks[row] ?? []).map((mark) => make("span", `flag ${mark}`, NAMES[mark]));
-  return make("p", "caption", text, ...flags);
+  return make("p", "caption", text, ...flags.flatMap((flag) => [" ", flag]));
 }
 
 function scores(system, row, by) {
@@ -151,6 +151,7 @@ function update() {
   const all = data.ids.length.toLocaleString("en");
   const some = found.length.toLocaleString("en");
   $("count").textContent = found.length === data.ids.length ? `${all} images` : `${some} of ${all}`;
+  list.hidden = !found.length; // a list without anything in it says nothing
   blocks.show(found);
   const top = list.getBoundingClientRect().top + window.scrollY - bar();
   if (window.scrollY > top) window.scrollTo(0, top);

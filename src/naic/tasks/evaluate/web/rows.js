@@ -3,7 +3,7 @@
 /** What is searched for, in lower case: words, and words that stand together in quotes. */
 export function terms(text) {
   const found = text.toLowerCase().matchAll(/"([^"]+)"?|[^\s"]+/g);
-  return [...found].map(([whole, quoted]) => quoted ?? whole);
+  return [...found].map(([whole, quoted]) => (quoted ?? whole).trim()).filter(Boolean);
 }
 
 /** What is searched, of each row: made once, so that a keystroke is a comparison of strings. */
