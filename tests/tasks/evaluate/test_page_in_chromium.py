@@ -193,7 +193,7 @@ def test_axe_finds_nothing(
     tmp_path: Path,
 ) -> None:
     axe = ["axe", str(tools[0] / "axe-core" / "axe.min.js")]
-    steps = []
+    steps: list[list[Any]] = []
     for scheme in ("light", "dark"):
         for width in (1280, 360):
             screen = str(tmp_path / f"{scheme}-{width}.png")

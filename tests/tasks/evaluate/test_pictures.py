@@ -21,7 +21,7 @@ def photo(path: Path, size: tuple[int, int] = (8, 6)) -> Path:
 
 def names(root: Path, *ids: str) -> list[str | None]:
     found = find_pictures([root], ids)
-    return [one and Path(one.name).relative_to(root).as_posix() for one in found]
+    return [None if one is None else Path(one.name).relative_to(root).as_posix() for one in found]
 
 
 @pytest.mark.parametrize(

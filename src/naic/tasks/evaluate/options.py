@@ -125,13 +125,6 @@ class EvaluateOptions:
         if self.html is not None and self.html.suffix.lower() not in (".html", ".htm"):
             why = f"the name {printable(self.html.name)!r} ends in neither .html nor .htm"
             raise ConfigError("--html", why, "A browser goes by the name.")
-        for root in self.images:
-            found, name = what_is(root), printable(str(root))
-            if found == "missing":
-                raise ConfigError("--images", f"there is no {name}", "Check the path.")
-            if found != "folder" and not self.embed:
-                why = f"{name} is no folder, and a page can show only images that are files"
-                raise ConfigError("--images", why, "Name a folder, or add --embed.")
 
     def _check_log(self) -> None:
         """What would not be logged is not asked for."""

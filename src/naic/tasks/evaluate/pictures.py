@@ -24,6 +24,17 @@ EDGE = 240  # pixels of the longer side of a small copy: a page shows it at 176,
 _QUALITY = 55  # of WebP: about 5 KB each
 
 
+def check_roots(roots: Sequence[Path], *, embed: bool) -> None:
+    """Refuse what has no pictures that a page could show."""
+    for root in roots:
+        found, name = what_is(root), printable(str(root))
+        if found == "missing":
+            raise ConfigError("--images", f"there is no {name}", "Check the path.")
+        if found != "folder" and not embed:
+            why = f"{name} is no folder, and a page can show only images that are files"
+            raise ConfigError("--images", why, "Name a folder, or add --embed.")
+
+
 def find_pictures(roots: Sequence[Path], ids: Sequence[str]) -> list[Picture | None]:
     """The picture of each image, found as its caption is: by the id, or by the parts of it.
 

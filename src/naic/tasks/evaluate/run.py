@@ -21,7 +21,7 @@ from naic.metrics.score import (
 )
 from naic.progress import SILENT, Callbacks
 from naic.tasks.evaluate.options import NAMES, SLOW, EvaluateOptions, Metric
-from naic.tasks.evaluate.pictures import Picture, find_pictures
+from naic.tasks.evaluate.pictures import Picture, check_roots, find_pictures
 from naic.tasks.evaluate.results_file import ResultsFile, pair, read_results
 from naic.tasks.evaluate.signature import Corpus, digest, sign
 from naic.text import tokenise
@@ -106,6 +106,7 @@ def evaluate(options: EvaluateOptions, callbacks: Callbacks = SILENT) -> Evaluat
         MissingExtraError: a metric was asked for by name and what it needs is not installed.
     """
     options.check()
+    check_roots(options.images, embed=options.embed)
     files = [read_results(path) for path in options.files]
     callbacks.say("reading the references")
     problems = Problems(skip=options.skip_bad)
