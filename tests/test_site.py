@@ -152,7 +152,7 @@ def test_equations_are_mathml_with_their_numbers() -> None:
 
 
 def page(body: str, head: str = "") -> str:
-    return f"<html><head>{head}</head><body><article>{body}</article></body></html>"
+    return f"<html><head>{check.POLICY}>{head}</head><body><article>{body}</article></body></html>"
 
 
 @pytest.fixture
@@ -188,6 +188,7 @@ def test_a_site_without_fault_has_no_problems(built: tuple[Path, Pages]) -> None
         ("index.html", page('<img src="https://a.b/c.png">'), "c.png is fetched from elsewhere"),
         ("index.html", page("", '<script src="//a.b/c.js">'), "c.js is fetched from elsewhere"),
         ("index.html", page("", '<link rel="preconnect" href="https://a.b">'), "from elsewhere"),
+        ("index.html", page("").replace("self", "*"), "it has no policy"),
         ("site.css", "@import 'https://a.b/c.css'", "site.css: it fetches something"),
         ("site.css", "a { src: url(//a.b/c.woff) }", "site.css: it fetches something"),
         ("one.html", page('<h2 id="there">x</h2><p>- x</p><pre>x</pre>'), "<li>: 1 in the"),

@@ -15,6 +15,7 @@ ELEMENT = re.compile(r"<(\w+)\s[^>]*>")
 ATTRIBUTE = re.compile(r"\b(href|src|srcset|id|rel)=\"([^\"]*)\"")
 OUTSIDE = re.compile(r"(?:url\(|@import)\s*[\"']?(?:https?:)?//", re.IGNORECASE)
 ELSEWHERE = re.compile(r"(?:[a-z][a-z0-9+.-]*:|//)", re.IGNORECASE)
+POLICY = """<meta http-equiv="Content-Security-Policy" content="default-src 'self' """
 # What a page is made of that a reader would miss, as HTML and as the tokens of CommonMark.
 PARTS = {
     "li": "list_item_open",
@@ -78,6 +79,8 @@ def problems_of(site: Path, pages: Pages) -> list[str]:
 def _links(site: Path, name: Path, built: dict[Path, Built]) -> list[str]:
     """Links of a page that lead nowhere, and what it fetches from elsewhere."""
     page, problems = built[name], []
+    if POLICY not in page.text:
+        problems.append("it has no policy against what is fetched from elsewhere")
     for link in [*page.links, *page.loads]:
         if ELSEWHERE.match(link):
             if link in page.loads:

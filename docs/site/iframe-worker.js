@@ -1,44 +1,38 @@
 // Browsers give no worker to a page that was opened from a disk. There the search's program runs in a
-// hidden frame instead, which answers messages as a worker would.
+// hidden frame instead, which answers messages as a worker would: with copies of what it is told.
 if (location.protocol === "file:") {
   window.Worker = class extends EventTarget {
     constructor(address) {
       super();
-      this.onmessage = null;
-      this.frame = document.createElement("iframe");
-      this.frame.hidden = true;
-      document.documentElement.append(this.frame);
-      const inside = this.frame.contentWindow;
-      const answer = (data) => {
-        const event = new MessageEvent("message", { data });
-        this.dispatchEvent(event);
-        if (this.onmessage) this.onmessage(event);
-      };
-      inside.postMessage = (data) => setTimeout(answer, 0, data);
-      this.ready = this.load(String(address));
-      inside.importScripts = (...addresses) =>
-        addresses.reduce((before, next) => before.then(() => this.load(next)), Promise.resolve());
+      const frame = document.createElement("iframe");
+      frame.hidden = true;
+      frame.srcdoc = "<!doctype html>";
+      this.frame = frame;
+      this.ready = new Promise((loaded) => {
+        frame.onload = loaded;
+      }).then(() => this.load(new URL(address, location)));
+      document.documentElement.append(frame);
     }
 
     load(address) {
-      const script = this.frame.contentDocument.createElement("script");
-      script.src = new URL(address, location);
-      const loaded = new Promise((done, failed) => {
-        script.onload = done;
-        script.onerror = failed;
+      const inside = this.frame.contentWindow;
+      inside.postMessage = (message) => {
+        const data = structuredClone(message);
+        setTimeout(() => this.dispatchEvent(new MessageEvent("message", { data })));
+      };
+      const script = inside.document.createElement("script");
+      script.src = address;
+      inside.document.body.append(script);
+      return new Promise((loaded) => {
+        script.onload = loaded;
       });
-      this.frame.contentDocument.body.append(script);
-      return loaded;
     }
 
-    postMessage(data) {
+    postMessage(message) {
+      const data = structuredClone(message);
       this.ready.then(() => {
         this.frame.contentWindow.dispatchEvent(new MessageEvent("message", { data }));
       });
-    }
-
-    terminate() {
-      this.frame.remove();
     }
   };
 }

@@ -19,7 +19,8 @@ from docs.site.pages import Pages
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
 BUILD = ROOT / "build"
-SOURCE, SITE, SETTINGS = BUILD / "site-source", BUILD / "site", BUILD / "zensical.toml"
+SOURCE, THEME, SETTINGS = BUILD / "site-source", BUILD / "site-theme", BUILD / "zensical.toml"
+SITE = BUILD / "site"
 BESIDE = ("site.css", "logo.svg", "iframe-worker.js")
 
 
@@ -47,6 +48,7 @@ def lay_out() -> Pages:
     for name in BESIDE:
         shutil.copyfile(HERE / name, SOURCE / name)
     settings = tomllib.loads((HERE / "zensical.toml").read_text(encoding="utf-8"))
+    shutil.copytree(HERE / "theme", THEME, dirs_exist_ok=True)
     settings["project"]["nav"] = navigation(pages, sections)
     SETTINGS.write_text(tomli_w.dumps(settings), encoding="utf-8")
     return pages
