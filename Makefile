@@ -15,9 +15,9 @@ READY := $(VENV)/ready
 SPICE := $(VENV)/spice
 CACHE := $(CURDIR)/$(VENV)/cache
 PIP := $(BIN)/python -m pip --disable-pip-version-check
-EXTRAS := train,metrics,serve,onnx,timm,watch,dev
+EXTRAS := train,metrics,serve,onnx,timm,watch,docs,dev
 
-.PHONY: demo test lint check check-slow bench wheel docs clean
+.PHONY: demo test lint check check-slow bench wheel docs site clean
 
 demo: $(READY)  ## captions of real photos, then the paper's ladder in small on drawn scenes
 	$(BIN)/python benchmarks/demo_photos.py
@@ -36,7 +36,7 @@ lint: $(READY)  ## formatting, lint, types, the direction of imports, generated 
 	$(BIN)/python docs/make_cli_page.py --check
 	$(BIN)/python docs/results/make_pages.py --check
 
-check: test lint wheel demo  ## everything CI does
+check: test lint wheel site demo  ## everything CI does
 
 check-slow: $(READY) $(SPICE) $(CACHE)/wheels  ## kill trials, full parity, SPICE: minutes to an hour
 	NAIC_CACHE=$(CACHE) NAIC_NO_SKIP=1 $(BIN)/python -m pytest -m slow -rA --timeout 7200
@@ -51,6 +51,9 @@ bench: $(READY)  ## the figures of docs/results (needs NAIC_COCO: see CONTRIBUTI
 docs: $(READY)  ## the pages that are generated
 	$(BIN)/python docs/make_cli_page.py
 	$(BIN)/python docs/results/make_pages.py
+
+site: $(READY)  ## the documentation as a website, in build/site; its links are checked
+	$(BIN)/python -m docs.site.make
 
 wheel: $(READY)  ## build the wheel and use it in an empty environment
 	rm -rf dist build/empty

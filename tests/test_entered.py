@@ -16,13 +16,15 @@ from tests.train.runs import make_home, run_settings
 # By ONNX Runtime, as most will caption; by PyTorch, with the model's own layers; a training run.
 MOST, MOST_BY_TORCH, MOST_OF_TRAINING = 40, 55, 55
 CODE = """
-import json, sys, threading
+import json, os, sys, threading
+import naic
 entered = set()
+home = os.path.dirname(naic.__file__) + os.sep
 
 def note(frame, event, _):
     code = frame.f_code
-    if event == "call" and "/naic/" in code.co_filename and code.co_name != "<module>":
-        entered.add(code.co_filename.rpartition("/naic/")[2])
+    if event == "call" and code.co_filename.startswith(home) and code.co_name != "<module>":
+        entered.add(code.co_filename[len(home):])
 
 threading.setprofile(note)
 sys.setprofile(note)

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 import skimage
-import torch
 import tyro
 from benchmarks.photos import ALBUM, read_album
 from benchmarks.readme_photos import COLUMNS, EDGE, SIZE, draw, shown
@@ -19,7 +18,6 @@ from PIL import Image
 from naic.cli.main import main
 from naic.cli.prepare import _from_file
 from naic.data.records import READER_NAMES
-from naic.decode.decoding import Decoding
 from naic.tasks.evaluate.options import EvaluateOptions
 from naic.tasks.options import DistilOptions
 from naic.tasks.reproduce.preset import read_preset
@@ -38,9 +36,6 @@ GUIDE = (ROOT / "docs" / "evaluate.md").read_text(encoding="utf-8")
 DISTIL = (ROOT / "docs" / "distil.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```(\w+)\n(.*?)```", README + DATA + REWARDS, re.DOTALL)
 DISTIL_BLOCKS = re.findall(r"```(\w+)\n(.*?)```", DISTIL, re.DOTALL)
-TRAIN_BLOCKS = re.findall(
-    r"```(\w+)\n(.*?)```", (ROOT / "docs" / "train.md").read_text(encoding="utf-8"), re.DOTALL
-)
 
 
 @pytest.fixture
@@ -103,17 +98,6 @@ def test_the_store_of_the_distillation_guide_can_be_read(
     exec(code, names)
     expression, claim = re.findall(r"^(store\.\S+)\s+# (.*), say$", code, re.MULTILINE)[0]
     assert eval(expression, names) == ast.literal_eval(claim)
-
-
-def test_the_captioner_of_the_guide_can_be_built() -> None:
-    code = next(code for language, code in TRAIN_BLOCKS if language == "python")
-    names: dict[str, Any] = {}
-    exec(code, names)
-    spec = names["MEAN"]
-    model = spec.build(spec.config(), 3, 9)
-    features = torch.zeros(2, 4, 3)
-    assert model(features).shape == (2, 1, model.length, 9)
-    assert spec.caption(model, features, None, Decoding()).shape == (2, model.length)
 
 
 def test_make_targets_named_in_the_documents_exist() -> None:

@@ -80,6 +80,12 @@ def test_a_caption_has_the_probability_of_its_words_and_its_end() -> None:
     assert one(said(*sure(". cat"))).confidence == pytest.approx(0.9)  # the end alone
 
 
+def test_with_a_map_nothing_is_never_right() -> None:
+    (silent,) = write(said(*sure(". cat")), None, WORDS, READABLE, Calibration(1.0, 0.0))
+    assert (silent.text, silent.confidence) == ("", 0.0)
+    assert silent.probability == pytest.approx(0.9)
+
+
 def test_a_map_changes_the_confidence_and_nothing_else() -> None:
     what, same = said(*sure("a cat on the .")), Calibration(1.0, 0.0)
     asked = readable(alternatives=3)

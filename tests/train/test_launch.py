@@ -200,6 +200,7 @@ try:
     if rank:
         while not (folder / "ready").exists():
             time.sleep(0.01)
+        time.sleep(1)  # the launcher is to have begun its watch, too
         os.kill(os.getppid(), signal.{name})
     (folder / "ready").touch()
     while True:  # one long sleep may begin just after the signal came

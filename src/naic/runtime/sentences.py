@@ -211,9 +211,9 @@ def _caption(
     if wording.decoding.alternatives:
         sentences = _search(wording, words, log_probs) if found is None else found
         others = tuple(_alternatives(itself, sentences, wording))
-    chance = itself.confidence if calibration is None else calibration(sure.log_prob)
-    chance = chance if itself.text else 0.0  # nothing is left of it
     own, mapped = itself.confidence, calibration is not None
+    # That nothing is right has not been measured, and nothing is never a right caption.
+    chance = own if calibration is None else calibration(sure.log_prob) if itself.text else 0.0
     return Caption(itself.text, tuple(said), chance, others, own, calibrated=mapped)
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class Refused(NaicError):
+class Refused(NaicError):  # noqa: N818 - it need not be an error of anybody's
     """A request that is not answered with a caption.
 
     Attributes:

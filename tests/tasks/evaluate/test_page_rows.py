@@ -8,7 +8,7 @@ from tests.tasks.javascript import needs_node, node
 
 DATA: dict[str, Any] = {
     "ids": ["10", "20", "30", "Dog"],
-    "references": [["A red Dog"], ["a cat", "two dogs"], ["a tree"], ["x"]],
+    "references": [["A red Dog"], ["a cat", "two dogs"], ["a tree\u72ac and (B)"], ["x"]],
     "systems": [
         {
             "captions": ["a dog", "a cat cat", "", "red"],
@@ -48,6 +48,12 @@ def test_filter_and_order(tmp_path: Path) -> None:
         ({"by": "", "text": '"red dog"'}, [0]),
         ({"by": "", "text": '"red dog'}, [0]),
         ({"by": "", "text": ' " '}, [0, 1, 2, 3]),
+        ({"by": "", "text": "og"}, [3]),  # ids may be cut anywhere, words at their beginning
+        ({"by": "", "text": "og", "where": "captions"}, []),
+        ({"by": "", "text": "do"}, [0, 1, 3]),
+        ({"by": "", "text": "\u72ac"}, [2]),
+        ({"by": "", "text": "(a+)*$ [x] \\d {1}|^/ -"}, []),
+        ({"by": "", "text": "(b)"}, [2]),
         ({"by": "", "text": "dog", "where": "captions"}, [0]),
         ({"by": "", "text": "dog", "where": "references"}, [0, 1]),
         ({"by": "", "text": "dog", "where": "ids"}, [3]),

@@ -1,7 +1,7 @@
 // The page: what is asked for with the controls, the rows, the keys.
 
 import { createBlocks } from "./blocks.js";
-import { choose, countMarks, score, terms, texts } from "./rows.js";
+import { choose, countMarks, pattern, score, terms, texts } from "./rows.js";
 
 const NAMES = { repeat: "repeated word", ending: "bad ending", empty: "no word" };
 const $ = (id) => document.getElementById(id);
@@ -120,19 +120,17 @@ function draw(row, place) {
 function highlight() {
   if (!window.Highlight) return;
   const ranges = [];
-  const wanted = terms(asked.text);
+  const wanted = terms(asked.text).map(pattern);
   const walker = document.createTreeWalker($("rows"), NodeFilter.SHOW_TEXT);
   while (wanted.length && walker.nextNode()) {
     const node = walker.currentNode;
     const text = node.data.toLowerCase();
     if (text.length !== node.length || !node.parentElement.closest("bdi")) continue;
-    for (const term of wanted) {
-      for (let at = text.indexOf(term); at >= 0; at = text.indexOf(term, at + term.length)) {
-        const range = new Range();
-        range.setStart(node, at);
-        range.setEnd(node, at + term.length);
-        ranges.push(range);
-      }
+    for (const { 0: part, index } of wanted.flatMap((term) => [...text.matchAll(term)])) {
+      const range = new Range();
+      range.setStart(node, index);
+      range.setEnd(node, index + part.length);
+      ranges.push(range);
     }
   }
   CSS.highlights.set("found", new Highlight(...ranges));

@@ -6,6 +6,17 @@ export function terms(text) {
   return [...found].map(([whole, quoted]) => (quoted ?? whole).trim()).filter(Boolean);
 }
 
+// A word is found where a word begins: "man" is not in "woman". Scripts that part no words with
+// spaces have no such places; in ids, 42 may be anywhere.
+const SPACED = "[\\p{Script=Latin}\\p{Script=Greek}\\p{Script=Cyrillic}\\p{M}\\p{N}]";
+
+/** A pattern for the places of a text in lower case where something searched for is. */
+export function pattern(term) {
+  const text = term.replace(/[\\^$.*+?()[\]{}|/]/g, "\\$&");
+  const begins = new RegExp(`^${SPACED}`, "u").test(term) ? `(?<!${SPACED})` : "";
+  return new RegExp(begins + text, "gu");
+}
+
 /** What is searched, of each row: made once, so that a keystroke is a comparison of strings. */
 export function texts(data) {
   const lower = (parts) => parts.join("\n").toLowerCase();
@@ -16,9 +27,11 @@ export function texts(data) {
   }));
 }
 
-function has(text, where, term) {
-  if (where) return text[where].includes(term);
-  return text.captions.includes(term) || text.references.includes(term) || text.ids.includes(term);
+function has(text, where, term, found) {
+  if (where !== "captions" && where !== "references" && text.ids.includes(term)) return true;
+  if (where === "ids") return false;
+  const fields = where ? [where] : ["captions", "references"];
+  return fields.some((field) => text[field].includes(term) && text[field].search(found) >= 0);
 }
 
 /** The marks of a row's captions: by one system, or by any if `who` is null. */
@@ -46,10 +59,10 @@ export function score(data, row, by, [one, other]) {
 
 /** The rows that are wanted, in the order that is wanted; without a score last. */
 export function choose(data, texts, wish) {
-  const wanted = terms(wish.text);
+  const wanted = terms(wish.text).map((term) => [term, pattern(term)]);
   const rows = [];
   for (let row = 0; row < data.ids.length; row++) {
-    if (!wanted.every((term) => has(texts[row], wish.where, term))) continue;
+    if (!wanted.every(([term, found]) => has(texts[row], wish.where, term, found))) continue;
     if (wish.marks.length) {
       const found = marksOf(data, row, wish.who);
       if (!wish.marks.some((mark) => found.has(mark))) continue;
