@@ -205,5 +205,6 @@ def _read_calibration(path: Path, facts: dict[str, str]) -> Calibration | None:
 
 
 def _damaged(path: Path, error: Exception) -> CheckpointError:
-    why = f"ONNX Runtime cannot run it ({str(error).strip().splitlines()[0]})"
+    said = (str(error).strip().splitlines() or [type(error).__name__])[0]
+    why = f"ONNX Runtime cannot run it ({said})"
     return CheckpointError(str(path), why, "Use a whole copy of it, or make it again: naic export")

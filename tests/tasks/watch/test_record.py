@@ -17,13 +17,13 @@ def never(problem: Problem) -> None:
 
 
 def test_what_was_noted_is_known_after_a_restart(tmp_path: Path) -> None:
-    with hold(tmp_path, never) as record:
+    with hold(tmp_path, "", never) as record:
         assert record.empty
         record.note("a/b.jpg", SEEN)
         record.note("c.jpg", SEEN)
         record.note("c.jpg", Signature(9, 9, 9))
     for _ in range(2):
-        with hold(tmp_path, never) as record:
+        with hold(tmp_path, "", never) as record:
             assert record.tried("a/b.jpg", SEEN)
             assert not record.tried("c.jpg", SEEN)
             assert record.tried("c.jpg", Signature(9, 9, 9))
@@ -33,13 +33,22 @@ def test_what_was_noted_is_known_after_a_restart(tmp_path: Path) -> None:
     assert len(lines) == 2
 
 
+def test_what_was_in_vain_otherwise_is_tried_again(tmp_path: Path) -> None:
+    with hold(tmp_path, "one way", never) as record:
+        record.note("a.jpg", SEEN)
+    with hold(tmp_path, "one way", never) as record:
+        assert record.tried("a.jpg", SEEN)
+    with hold(tmp_path, "another", never) as record:
+        assert record.empty
+
+
 def test_photos_that_are_gone_are_forgotten(tmp_path: Path) -> None:
-    with hold(tmp_path, never) as record:
+    with hold(tmp_path, "", never) as record:
         for name in ("a.jpg", "b.jpg"):
             record.note(name, SEEN)
         record.keep({"b.jpg"})
         assert not record.tried("a.jpg", SEEN)
-    with hold(tmp_path, never) as record:
+    with hold(tmp_path, "", never) as record:
         assert not record.tried("a.jpg", SEEN)
         assert record.tried("b.jpg", SEEN)
         record.keep(set())
@@ -64,14 +73,14 @@ def test_photos_that_are_gone_are_forgotten(tmp_path: Path) -> None:
 def test_lines_that_are_none_are_left_out(tmp_path: Path, broken: bytes) -> None:
     good = json.dumps(["b.jpg", *SEEN]).encode()
     (tmp_path / NAME).write_bytes(b"\n".join([broken, good, broken]))
-    with hold(tmp_path, never) as record:
+    with hold(tmp_path, "", never) as record:
         assert record.tried("b.jpg", SEEN)
         assert not record.tried("a.jpg", SEEN)
 
 
 def test_a_strange_thing_in_its_place(tmp_path: Path) -> None:
     (tmp_path / NAME).mkdir()
-    with pytest.raises(WriteError, match="it is no regular file"), hold(tmp_path, never):
+    with pytest.raises(WriteError, match="it is no regular file"), hold(tmp_path, "", never):
         raise AssertionError
 
 
@@ -79,10 +88,10 @@ def test_a_strange_thing_in_its_place(tmp_path: Path) -> None:
 @given(names=st.dictionaries(st.text(st.characters(), min_size=1), st.integers(0, 2**63)))
 def test_any_name(names: dict[str, int], tmp_path_factory: pytest.TempPathFactory) -> None:
     folder = tmp_path_factory.mktemp("any")
-    with hold(folder, never) as record:
+    with hold(folder, "", never) as record:
         for name, size in names.items():
             record.note(name, Signature(size, 0, 0))
-    with hold(folder, never) as record:
+    with hold(folder, "", never) as record:
         assert all(record.tried(name, Signature(size, 0, 0)) for name, size in names.items())
 
 

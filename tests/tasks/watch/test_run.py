@@ -14,12 +14,15 @@ from naic.errors import CheckpointError, ConfigError, Problem, StoreError, Write
 from naic.resume import locked
 from naic.tasks.caption.find import Found
 from naic.tasks.caption.options import CaptionOptions
+from naic.tasks.caption.output import digest
 from naic.tasks.watch import run as module
 from naic.tasks.watch.arrivals import Arrivals
+from naic.tasks.watch.options import WatchOptions
 from naic.tasks.watch.record import NAME, hold
 from tests.tasks.caption.small import says
 from tests.tasks.watch.small import JPEG, PNG, Night, Opening, Step, drop, nothing, run, texts
 
+REQUEST = digest(WatchOptions(Path("in")).captioning())
 CUT = "the JPEG file is cut short"
 
 
@@ -418,6 +421,30 @@ def test_a_folder_that_cannot_be_listed_is_told_of_once(
     assert texts("in") == {"shut/a.txt"}
 
 
+def test_who_is_unsure_is_asked_again_with_a_lower_limit(home: Path) -> None:
+    drop("in/a.jpg")()
+    sure = says("a.jpg").confidence
+    limit = sure + 0.01
+    heard = run("in", nothing, once=True, min_confidence=limit)
+    (told,) = heard.problems
+    assert told.hint == "Lower --min-confidence to have it."
+    assert heard.done == module.Watched(0, 0)  # nothing bad: exit code 0
+    assert run("in", nothing, once=True, min_confidence=limit).problems == []
+    heard = run("in", nothing, once=True, min_confidence=sure - 0.01)
+    assert heard.problems == []
+    assert heard.done == module.Watched(1, 0)
+    assert texts("in") == {"a.txt"}
+
+
+def test_without_exiftool_nothing_is_begun(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    drop("in/a.jpg")()
+    monkeypatch.setenv("PATH", "")
+    fake = Opening()
+    with pytest.raises(ConfigError, match="ExifTool: it is not installed"):
+        run("in", nothing, fake=fake, write="exif")
+    assert (fake.loaded, fake.seen) == (0, [])
+
+
 def test_odd_names(home: Path) -> None:
     names = [os.fsdecode(b"caf\xe9.jpg"), "new\nline.jpg", "*.jpg"]
     for name in names:
@@ -425,7 +452,7 @@ def test_odd_names(home: Path) -> None:
     for bad in (1, 0):
         heard = run("in", nothing)
         assert len(heard.problems) == bad
-    with hold(Path("in"), heard.problems.append) as record:
+    with hold(Path("in"), REQUEST, heard.problems.append) as record:
         assert not record.empty
     assert len(texts("in")) == 2
 

@@ -1,5 +1,7 @@
 """Where captions go: what must be right with it before any model is loaded, and what is there."""
 
+import hashlib
+import json
 import os
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -21,6 +23,8 @@ _REQUESTED = (
     *("existing", "prefix", "suffix"),
     *("alternatives", "confidence", "max_words", "runtime"),
 )
+# What the words of a caption do not depend on.
+_ELSEWHERE = ("existing", "format", "alternatives", "confidence", "naic", "current folder")
 
 # The files of a model folder that its captions come from.
 _WEIGHTS = (".safetensors", ".onnx")
@@ -100,6 +104,12 @@ def request(options: CaptionOptions) -> dict[str, Any]:
         # Elsewhere the same names are those of other images.
         "current folder": real_folder(".") if relative else "",
     }
+
+
+def digest(options: CaptionOptions) -> str:
+    """Of what a caption's words depend on."""
+    asked = {name: value for name, value in request(options).items() if name not in _ELSEWHERE}
+    return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def _wishes(options: CaptionOptions) -> dict[str, Any]:

@@ -2,7 +2,8 @@
 
 What is done shows by the text files. What cannot be done, such as a photo that cannot be opened,
 shows nowhere: it is noted here with its size and times, so that it is told once and tried again
-only when it changes, after a restart too. If the file is lost, those photos are told once more.
+only when it changes, after a restart too. If the file is lost, or captions are made otherwise than
+when it was written, those photos are tried and told of once more.
 """
 
 import json
@@ -42,10 +43,11 @@ def signature_of(path: str) -> Signature | None:
 class Record:
     """Which photos were tried in vain, and as what they were seen; made by `hold`."""
 
-    def __init__(self, path: Path, file: FileIO) -> None:
+    def __init__(self, path: Path, file: FileIO, request: str) -> None:
         self._path = path
         self._file = file
-        self._known = dict(_read(path))
+        self._request = request
+        self._known = dict(_read(path, request))
         self._write_anew(self._known)
 
     @property
@@ -71,7 +73,8 @@ class Record:
 
     def _write_anew(self, known: Mapping[str, Signature]) -> None:
         """A kill in between forgets what was tried in vain, and nothing else."""
-        head = {_MAGIC: 1, "process": os.getpid(), "host": socket.gethostname()}
+        own = {"process": os.getpid(), "host": socket.gethostname(), "request": self._request}
+        head = {_MAGIC: 1, **own}
         lines = [_line(name, seen) for name, seen in known.items()]
         with writing(self._path):
             self._file.truncate(0)
@@ -83,8 +86,10 @@ class Record:
 
 
 @contextmanager
-def hold(place: Path, warn: Warn) -> Iterator[Record]:
+def hold(place: Path, request: str, warn: Warn) -> Iterator[Record]:
     """The record of the folder that takes the text files, held against all other watches.
+
+    `request` tells how captions are made: what was tried in vain may now be had.
 
     Raises:
         StoreError: another watch has it.
@@ -102,7 +107,7 @@ def hold(place: Path, warn: Warn) -> Iterator[Record]:
         hint = "Stop that one first, or leave the folder to it."
         raise StoreError(printable(str(place)), why, hint) from None
     with file:
-        record = Record(path, file)
+        record = Record(path, file, request)
         try:
             yield record
         finally:
@@ -123,12 +128,17 @@ def _line(name: str, seen: Signature) -> bytes:
     return json.dumps([name, *seen]).encode() + b"\n"  # in ASCII: any name
 
 
-def _read(path: Path) -> Iterator[tuple[str, Signature]]:
+def _read(path: Path, request: str) -> Iterator[tuple[str, Signature]]:
     """What a record holds. A line that is none, as after a power cut, is left out."""
     with writing(path):
         lines = path.read_bytes().splitlines()
     for line in lines:
         with suppress(ValueError, TypeError):
-            name, *numbers = json.loads(line)
+            found = json.loads(line)
+            if isinstance(found, dict):  # the head
+                if found.get("request") != request:
+                    return
+                continue
+            name, *numbers = found
             if isinstance(name, str) and all(isinstance(number, int) for number in numbers):
                 yield name, Signature(*numbers)

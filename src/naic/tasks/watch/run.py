@@ -15,7 +15,9 @@ from naic.images.formats import without_suffix
 from naic.progress import Callbacks
 from naic.resume import locked
 from naic.tasks.caption.find import Found
+from naic.tasks.caption.metadata.exiftool import find_exiftool
 from naic.tasks.caption.options import CaptionOptions
+from naic.tasks.caption.output import digest
 from naic.tasks.caption.rows import Rows
 from naic.tasks.caption.run import caption_beside
 from naic.tasks.caption.sidecars import sidecar
@@ -68,14 +70,16 @@ def watch(
         clock: gives seconds.
 
     Raises:
-        ConfigError: an option is wrong.
+        ConfigError: an option is wrong, or ExifTool is needed and not installed.
         CheckpointError: the model cannot be used.
         StoreError: another watch has the folder, or the folder is gone.
         WriteError: the texts cannot be written, as on a full disk.
     """
     options.check()
     options.check_folders()
-    with hold(options.place, callbacks.problem) as record:
+    if options.write == "exif":
+        find_exiftool()
+    with hold(options.place, digest(options.captioning()), callbacks.problem) as record:
         loading = load or partial(load_captioner, callbacks.problem)
         own = _Watch(options, said, callbacks, record, loading, clock)
         if options.once:
@@ -175,7 +179,7 @@ class _Watch:
             if self._arrivals.done(image) or image.path in careful.changed:
                 bad.pop(where, None)  # a photo that changed, or is gone, is no news
             elif where in bad:
-                self._tell(bad.pop(where))
+                self._tell_of(image, bad.pop(where), careful.captions)
                 self._arrivals.give_up(image)
             elif self._written(image, bad):
                 self._arrivals.leave_alone(image)
@@ -183,6 +187,14 @@ class _Watch:
                 self._arrivals.put_off(image, UNWRITABLE)
         for problem in bad.values():  # with texts
             self._tell_once(problem)
+
+    def _tell_of(self, image: Found, problem: Problem, captions: "dict[str, Caption]") -> None:
+        """What is left out by --min-confidence is told of, and is nothing bad."""
+        least = self._options.min_confidence or 0.0
+        if image.path in captions and captions[image.path].confidence < least:
+            self._callbacks.problem(problem)
+        else:
+            self._tell(problem)
 
     def _written(self, image: Found, bad: Container[str]) -> bool:
         """Whether --write did with a photo what was to be done: nothing bad was heard of it."""

@@ -225,6 +225,16 @@ def test_without_exiftool_photos_that_naic_wrote_into_are_told_of(photos: Path) 
     assert not Path("p/1.xmp").exists()
 
 
+def test_a_folder_that_is_gone_keeps_no_other_from_being_undone(photos: Path) -> None:
+    before = files()
+    run("p", write="xmp")
+    done, heard = undo("gone/1.jpg", "p", write="xmp")
+    (problem,) = heard.problems
+    assert problem.where == "gone"
+    assert (done.captions, done.bad) == (3, 1)
+    assert files() == before
+
+
 def test_two_runs_do_not_write_to_one_folder(photos: Path) -> None:
     with locked(photos), pytest.raises(StoreError, match="another run is writing"):
         run("p/1.jpg", write="xmp")

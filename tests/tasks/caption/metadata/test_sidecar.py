@@ -121,6 +121,42 @@ def test_what_a_person_edited_since_is_theirs() -> None:
     assert held(again, "x").texts == {DESCRIPTION: "my cat", ALT_TEXT: MARK.text}
 
 
+@EACH
+def test_what_a_person_edited_among_what_naic_wrote_stays(data: bytes) -> None:
+    """To put back what the file was would lose the person's words."""
+    sign = MARK.text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    written = put(data, ALT_TEXT)
+    edited = written.decode().replace(f">{sign}</", ">my dog Rex</").encode()
+    assert edited != written
+    left = without_caption(edited, "x")
+    assert left is not None
+    assert held(left, "x").texts == {**held(data, "x").texts, ALT_TEXT: "my dog Rex"}
+    assert NAMESPACE.encode() not in left
+    again = with_caption(edited, MARK, [DESCRIPTION], "x")
+    assert held(again, "x").texts == {DESCRIPTION: MARK.text, ALT_TEXT: "my dog Rex"}
+
+
+def test_what_a_person_added_between_is_kept() -> None:
+    """Of a file whose description naic replaced, also what stands behind that."""
+    written = put(LIGHTROOM)
+    mine = (
+        b'<rdf:Description rdf:about="" xmlns:xmp="http://ns.adobe.com/xap/1.0/" xmp:Label="Red"/>'
+    )
+    end = written.index(b"</rdf:RDF>")
+    edited = written[:end] + mine + written[end:]
+    left = without_caption(edited, "x")
+    assert left is not None
+    assert mine in left
+    assert held(left, "x").texts == held(LIGHTROOM, "x").texts
+
+
+def test_our_text_in_another_language_is_taken_out() -> None:
+    """As of a program that knows no text without a language."""
+    written = put(None).replace(b'"x-default"', b'"en-US"')
+    assert held(written, "x").own(DESCRIPTION)
+    assert without_caption(written, "x") is None
+
+
 def test_a_file_naic_made_stays_if_another_program_added_to_it() -> None:
     for added in (b"<!-- mine -->", b"<?mine?>"):
         changed = put(None).replace(b"</x:xmpmeta>", added + b"</x:xmpmeta>")

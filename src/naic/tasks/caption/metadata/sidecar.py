@@ -2,7 +2,7 @@
 
 What naic adds is one rdf:Description of its own behind the others; what it replaces is cut out. The
 mark keeps what was cut and a digest of the file as it was, so that it can be restored byte for
-byte. If another program has changed the file since, only naic's own properties are taken out.
+byte. If anybody has changed the file since, only naic's own properties are taken out.
 """
 
 import base64
@@ -131,10 +131,14 @@ def without_caption(data: bytes, where: str) -> bytes | None:
         return data
     before = there.mark.before
     restored = _restored(data, before.get(FILE))
-    if restored is not None:
+    if restored is not None and _is_all(restored, there.mark, data, where):
         return restored
     own = {_NAMES[place] for place in PLACES if there.own(place)}
-    texts = {place: _old(packet, place, before[place]) for place in PLACES if there.own(place)}
+    texts = {
+        place: _old(packet.texts(_NAMES[place]), there.mark.text, before[place])
+        for place in PLACES
+        if there.own(place)
+    }
     texts = {place: old for place, old in texts.items() if old}
     edits, left = _takes_out(packet, own | {*_MARKS.values()})
     if before.get(FILE, "") is None and not (texts or left or packet.more):
@@ -144,10 +148,20 @@ def without_caption(data: bytes, where: str) -> bytes | None:
     return edited(data, edits)
 
 
-def _old(packet: Packet, place: str, text: str | None) -> Texts:
-    others = packet.texts(_NAMES[place])
-    del others[DEFAULT]
-    return others if text is None else others | {DEFAULT: text}
+def _is_all(before: bytes, mark: Mark, now: bytes, where: str) -> bool:
+    """Whether all that happened to a file is that naic wrote to it.
+
+    What it was is known without the bytes that naic wrote, so it does not tell of edits in these.
+    """
+    places = [place for place in mark.before if place in PLACES]
+    return with_caption(before, mark, places, where) == now
+
+
+def _old(texts: Texts, ours: str, before: str | None) -> Texts:
+    """What a place had; another program may have given our text a language."""
+    own = DEFAULT if DEFAULT in texts else next(name for name in texts if texts[name] == ours)
+    others = {name: text for name, text in texts.items() if name != own}
+    return others if before is None else others | {DEFAULT: before}
 
 
 def _takes_out(packet: Packet, names: Collection[str]) -> tuple[list[tuple[Span, bytes]], bool]:

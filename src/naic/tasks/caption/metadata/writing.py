@@ -1,15 +1,21 @@
 """Captions into metadata, and out of it again: which photos are to be done, and each of them."""
 
 import contextlib
-import hashlib
-import json
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from naic import __version__
-from naic.errors import ConfigError, DataError, ImageError, NaicError, Problem, WriteError
+from naic.errors import (
+    ConfigError,
+    DataError,
+    ImageError,
+    NaicError,
+    Problem,
+    StoreError,
+    WriteError,
+)
 from naic.files import printable
 from naic.resume import Warn
 from naic.tasks.caption.find import Found
@@ -20,7 +26,7 @@ from naic.tasks.caption.metadata.inside import WithoutExifTool
 from naic.tasks.caption.metadata.mark import Held, Mark
 from naic.tasks.caption.metadata.photos import Photos
 from naic.tasks.caption.options import CaptionOptions, Existing
-from naic.tasks.caption.output import request
+from naic.tasks.caption.output import digest
 from naic.tasks.caption.rows import DIGITS
 
 if TYPE_CHECKING:  # torch takes a second to import: not before there is work for it
@@ -28,9 +34,6 @@ if TYPE_CHECKING:  # torch takes a second to import: not before there is work fo
     from pathlib import Path
 
     from naic.runtime.captioner import Caption
-
-# What a caption does not depend on.
-_ELSEWHERE = ("existing", "format", "alternatives", "confidence", "naic", "current folder")
 
 
 class Undone(Protocol):
@@ -70,7 +73,7 @@ class Writing:
         self._existing: Existing = options.existing or "skip"
         self._around = options.prefix, options.suffix
         self._model = "that inside naic" if options.model is None else options.model.name
-        self._request = _digest(options)
+        self._request = digest(options)
         self._warn = warn
         self._folders = Folders(None, frozenset[str](), warn)
 
@@ -118,11 +121,6 @@ class Writing:
         return self._kind.write(image, mark, self._existing)
 
 
-def _digest(options: CaptionOptions) -> str:
-    asked = {name: value for name, value in request(options).items() if name not in _ELSEWHERE}
-    return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:16]
-
-
 def _tried(work: Callable[[], bool]) -> bool | Problem:
     """What came of the work; what cannot be written is a problem of its own."""
     try:
@@ -131,6 +129,10 @@ def _tried(work: Callable[[], bool]) -> bool | Problem:
         if no_use_going_on(error):
             raise
         return Problem(printable(error.what), error.why, error.hint)
+    except StoreError as error:
+        if error.__cause__ is None:  # another run has the folder; else there is none
+            raise
+        return Problem(printable(error.what), error.why, "Nothing was done there.")
     except (DataError, ImageError) as error:
         return Problem(error.what, error.why, error.hint)
 

@@ -197,7 +197,8 @@ class _Scanner:
             own, self._property = self._property, None
             own.span = own.span[0], end
             said = [text for text in self._texts[1:] if text[1].strip()]
-            own.texts = dict(reversed(said or self._texts[:1]))  # of two alike the first counts
+            found = said or self._texts[1:] or self._texts[:1]
+            own.texts = dict(reversed(found))  # of two alike the first counts
             self.packet.nodes[-1].properties.append(own)
         elif name == f"{RDF} li":
             self._into = 0
