@@ -29,13 +29,7 @@ def no_model(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_every_extra_of_the_package_is_explained() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    # Nothing of naic uses "serve" yet: nobody should install it for a server that is not there.
-    assert set(EXTRAS) == set(project["optional-dependencies"]) - {"dev", "docs", "serve"}
-
-
-def test_no_server_is_promised() -> None:
-    for finding in examine():
-        assert "serve" not in f"{finding.name} {finding.what} {finding.todo}"
+    assert set(EXTRAS) == set(project["optional-dependencies"]) - {"dev", "docs"}
 
 
 def test_it_knows_what_the_package_asks_for() -> None:

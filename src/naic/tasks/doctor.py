@@ -28,6 +28,7 @@ EXTRAS = {
     "metrics": "METEOR and, with Java, SPICE in naic evaluate",
     "onnx": "naic export",
     "watch": "naic watch that hears of new photos at once",
+    "serve": "naic serve, captions over HTTP",
     "timm": "any timm model as the backbone of naic prepare",
 }
 OLDEST, TOO_NEW = (3, 11), (3, 13)
