@@ -145,6 +145,39 @@ def test_an_image_is_the_same_by_path_bytes_and_pixels(home: Path) -> None:
     assert len(set(captions)) == 1
 
 
+def test_pixels_that_are_ready_get_the_captions_of_their_photos(home: Path) -> None:
+    captioner = Captioner(home / "seeing", device="cpu")
+    ready = pixels_of(home).numpy()
+    assert captioner.say(ready, alternatives=2) == captioner.caption(photos(home), alternatives=2)
+    assert captioner.say(ready, max_words=1) == captioner.caption(photos(home), max_words=1)
+    assert captioner.say(ready[:0]) == []
+
+
+@pytest.mark.parametrize(
+    ("pixels", "found"),
+    [
+        (np.zeros((2, PIXELS, PIXELS, 3), np.float32), "float32"),
+        (np.zeros((PIXELS, PIXELS, 3), np.uint8), "uint8 ("),
+        (np.zeros((2, PIXELS + 1, PIXELS, 3), np.uint8), f"(2, {PIXELS + 1}, {PIXELS}, 3)"),
+        (np.zeros((2, PIXELS, PIXELS, 4), np.uint8), f"(2, {PIXELS}, {PIXELS}, 4)"),
+        (["photo.jpg"], "list"),
+    ],
+)
+def test_other_pixels_are_refused(home: Path, pixels: Any, found: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        Captioner(home / "seeing", device="cpu").say(pixels)
+    assert found in caught.value.why
+    assert f"(B, {PIXELS}, {PIXELS}, 3)" in caught.value.why
+
+
+def test_ready_pixels_have_the_wishes_of_images(home: Path) -> None:
+    captioner = Captioner(home / "seeing", device="cpu")
+    with pytest.raises(ConfigError):
+        captioner.say(pixels_of(home).numpy(), alternatives=1000)
+    with pytest.raises(TypeError):
+        captioner.say(pixels_of(home).numpy(), batch=1)  # type: ignore[call-arg]
+
+
 def test_batches_change_nothing_and_keep_the_order(home: Path) -> None:
     captioner = Captioner(home / "seeing", device="cpu")
     images = photos(home) * 2

@@ -1,6 +1,5 @@
 """A trained model put to use: images in, captions out, each word with how sure the model is."""
 
-import sys
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -15,6 +14,7 @@ from naic.decode.wishes import Wishes, as_decoding
 from naic.errors import CheckpointError, ConfigError, ImageError
 from naic.files import WEIGHTS
 from naic.images.sources import ImageLike, ImageSource, any_source, is_one
+from naic.runtime.memory import enough_memory
 from naic.runtime.ready import make_ready
 from naic.runtime.rescore import Rescoring, as_said
 from naic.runtime.sentences import (
@@ -34,8 +34,6 @@ MOST_AT_ONCE = 4096
 # A Pillow image is read from its file when it is first used: if two threads hand over the same
 # one, not both at once.
 _READING = threading.Lock()
-_ON_CPU = '--device cpu (in Python: device="cpu")'
-_TOO_MANY = f"Lower it (in Python: each(images, batch=4)), or use {_ON_CPU}."
 
 
 def shipped_model() -> Path:
@@ -208,11 +206,35 @@ class Captioner:
             raise ConfigError("images", "this is one image, not several", "Give a list: [it].")
         if not 1 <= batch <= MOST_AT_ONCE:
             raise ConfigError("batch", f"{batch} is not from 1 to {MOST_AT_ONCE:,}", "Try 16.")
+        return self._outcomes(images, batch, self._decoding(wishes, alternatives))
+
+    def say(
+        self, pixels: npt.NDArray[np.uint8], *, alternatives: int = 0, **wishes: Unpack[Wishes]
+    ) -> list[Caption]:
+        """Captions for images that are decoded already.
+
+        Args:
+            pixels: uint8 (B, P, P, 3), P being `engine.pixels`; B may be 0.
+            alternatives: how many whole sentences to give; the first is the caption itself.
+            wishes: `max_words`, `max_chars`, `forbid`, `prefer` and `neutral`; see `Wishes`.
+
+        Raises:
+            ConfigError: these are no such pixels, or something was asked for that cannot be.
+        """
+        decoding = self._decoding(wishes, alternatives)
+        _check_pixels(pixels, self.engine.pixels)
+        if not len(pixels):
+            return []
+        with enough_memory(len(pixels), self.engine.device):
+            return list(self._say(pixels, decoding))
+
+    def _decoding(self, wishes: Wishes, alternatives: int) -> Decoding:
+        """How the words are found with these wishes."""
         decoding = as_decoding(wishes, alternatives)
         if self._rescorer is not None and alternatives > self._rescorer.how.choices:
             why = f"{alternatives} are more than the {self._rescorer.how.choices} that are rescored"
             raise ConfigError("--alternatives", why, "Raise --rescore-choices, or ask for fewer.")
-        return self._outcomes(images, batch, decoding)
+        return decoding
 
     def _outcomes(
         self, images: Iterable[ImageLike], batch: int, decoding: Decoding
@@ -221,7 +243,7 @@ class Captioner:
         sources = (_source(image, number) for number, image in enumerate(images, 1))
         # A network on a CPU leaves little to decode with: threads do, and spare it the pipes.
         processes = device.type != "cpu"
-        try:
+        with enough_memory(batch, device):
             for seen in decode_batches(
                 sources, self.engine.pixels, batch=batch, processes=processes
             ):
@@ -231,11 +253,6 @@ class Captioner:
                     outcomes.update(zip(seen.positions, captions, strict=True))
                 for position in sorted(outcomes):
                     yield outcomes[position]
-        except RuntimeError as error:
-            if not _out_of_memory(error):
-                raise
-            why = f"{batch} images at once do not fit the memory of {device}"
-            raise ConfigError("--batch", why, _TOO_MANY) from error
 
     def _say(self, pixels: npt.NDArray[np.uint8], decoding: Decoding) -> Sequence[Caption]:
         """Captions for uint8 pixels (B, P, P, 3)."""
@@ -263,14 +280,14 @@ class Captioner:
             raise CheckpointError(str(self._where), why, hint)
 
 
-def _out_of_memory(error: BaseException | None) -> bool:
-    """Whether the GPU was too small: then recording a graph ends in another error about that."""
-    torch = sys.modules.get("torch")
-    while error is not None and torch is not None:
-        if isinstance(error, torch.OutOfMemoryError):
-            return True
-        error = error.__cause__ or error.__context__
-    return False
+def _check_pixels(pixels: npt.NDArray[np.uint8], side: int) -> None:
+    """Refuse what is not uint8 (B, side, side, 3)."""
+    own = isinstance(pixels, np.ndarray)
+    if not own or pixels.dtype != np.uint8 or pixels.shape[1:] != (side, side, 3):
+        found = f"{pixels.dtype} {pixels.shape}" if own else type(pixels).__name__
+        why = f"{found} is not uint8 (B, {side}, {side}, 3)"
+        hint = "Use naic.images.converting.square_pixels, or hand over the images: caption()."
+        raise ConfigError("pixels", why, hint)
 
 
 def _as_several(images: ImageLike | Iterable[ImageLike]) -> Iterable[ImageLike]:
