@@ -53,7 +53,7 @@ def _source(described: dict[str, Any], data: bytes) -> "ImageSource":
             archive, member, offset, size = value
             return TarImage(Path(archive), member, offset, size)
         case "bytes":
-            return BytesImage(data, value)
+            return BytesImage(data, *value)
         case "mirrored":
             return Mirrored(_source(value, data))
         case "cropped":

@@ -177,18 +177,21 @@ class Cropped:
 
 @dataclass(frozen=True, slots=True)
 class BytesImage:
-    """The bytes of an image file."""
+    """The bytes of an image file, and how many pixels it may have at most."""
 
     data: bytes
     name: str
+    max_pixels: int = MAX_PIXELS
 
     def load(self, at_least: int | None = None) -> Image.Image:
         """The image, upright and RGB; raises ImageError."""
-        return open_image(self.data, name=self.name, at_least=at_least)
+        return open_image(
+            self.data, name=self.name, at_least=at_least, max_pixels=self.max_pixels
+        )
 
     def describe(self) -> Described:
         """The bytes themselves."""
-        return {"bytes": self.name}, self.data
+        return {"bytes": [self.name, self.max_pixels]}, self.data
 
 
 @dataclass(frozen=True, slots=True)
