@@ -103,9 +103,10 @@ def make_app(service: Service) -> FastAPI:
         return JSONResponse(owner.error_body(status, message), status)
 
     def naic_error(request: Request, error: Exception) -> JSONResponse:
-        refused = isinstance(error, Refused)
-        response = answer(request, error.status if refused else 422, str(error))
-        if refused and error.retry_after is not None:
+        if not isinstance(error, Refused):
+            return answer(request, 422, str(error))
+        response = answer(request, error.status, str(error))
+        if error.retry_after is not None:
             response.headers["Retry-After"] = str(error.retry_after)
         return response
 

@@ -76,8 +76,9 @@ def router(service: Service) -> APIRouter:
         captions = await captions_of(service, photos)
         surest = max(captions, key=lambda caption: caption.confidence)
         told = Told(text=surest.text, confidence=surest.confidence)
+        name = request.id.encode(errors="replace").decode()  # half a letter has no UTF-8
         return Response(
-            id=request.id or str(uuid4()),
+            id=name or str(uuid4()),
             model=Model(name=service.model),
             result=Result(caption=told),
         )
