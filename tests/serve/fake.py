@@ -99,7 +99,12 @@ def make_app(service: Service) -> FastAPI:
         app.include_router(contract.router(service))
 
     def answer(request: Request, status: int, message: str) -> JSONResponse:
-        owner = next(c for c in CONTRACTS if request.url.path.startswith(c.PATHS))
+        path = request.url.path
+        owner = next(
+            contract
+            for contract in CONTRACTS
+            if any(path == known or path.startswith(f"{known}/") for known in contract.PATHS)
+        )
         return JSONResponse(owner.error_body(status, message), status)
 
     def naic_error(request: Request, error: Exception) -> JSONResponse:

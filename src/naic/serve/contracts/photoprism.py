@@ -14,7 +14,7 @@ from naic import __version__
 from naic.serve.reading import as_uploads, captions_of
 from naic.serve.service import Service
 
-PATHS = ("/api/v1/vision/",)
+PATHS = ("/api/v1/vision",)
 # What PhotoPrism keeps beside the text; one that it does not know would rank below all others.
 SOURCE = "image"
 
