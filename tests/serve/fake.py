@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import TypeVar
 
 import uvicorn
-from fastapi import FastAPI, Request
+from fastapi import APIRouter, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 
@@ -92,18 +92,21 @@ class FakeService:
         return work()
 
 
-def make_app(service: Service) -> FastAPI:
+def make_app(service: Service, *more: APIRouter) -> FastAPI:
     """The contracts and what they rely on: their errors as their clients read them."""
     app = FastAPI()
-    for contract in CONTRACTS:
-        app.include_router(contract.router(service))
+    for router in (*(contract.router(service) for contract in CONTRACTS), *more):
+        app.include_router(router)
 
     def answer(request: Request, status: int, message: str) -> JSONResponse:
         path = request.url.path
         owner = next(
-            contract
-            for contract in CONTRACTS
-            if any(path == known or path.startswith(f"{known}/") for known in contract.PATHS)
+            (
+                contract
+                for contract in CONTRACTS
+                if any(path == known or path.startswith(f"{known}/") for known in contract.PATHS)
+            ),
+            openai,
         )
         return JSONResponse(owner.error_body(status, message), status)
 
@@ -127,11 +130,11 @@ def make_app(service: Service) -> FastAPI:
 
 
 @contextmanager
-def serving(service: Service) -> Iterator[str]:
+def serving(service: Service, *more: APIRouter) -> Iterator[str]:
     """A server on a free port of this machine; its address."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
-        config = uvicorn.Config(make_app(service), log_config=None, lifespan="off")
+        config = uvicorn.Config(make_app(service, *more), log_config=None, lifespan="off")
         server = uvicorn.Server(config)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [free]})
         thread.start()
