@@ -7,23 +7,20 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
-from types import ModuleType
 from typing import TypeVar
 
 import uvicorn
-from fastapi import APIRouter, FastAPI, Request
-from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse
+from fastapi import APIRouter, FastAPI
 
-from naic.errors import ImageError, NaicError
+from naic.errors import ImageError
 from naic.runtime.captioner import Captioner
 from naic.runtime.sentences import Alternative, Caption
-from naic.serve.contracts import ollama, openai, photoprism
+from naic.serve.app import make_routes
+from naic.serve.options import ServeOptions
 from naic.serve.service import PLAIN, Asked, Refused, Service, Upload
 
 T = TypeVar("T")
 
-CONTRACTS: tuple[ModuleType, ...] = (openai, ollama, photoprism)
 FULL = Refused(429, "the queue", "4 of at most 4 images wait already", "Try again later.", 7)
 MOST = 4  # images at once
 COLOURS = ("red", "green", "blue", "grey", "white", "black", "brown", "golden")
@@ -93,39 +90,10 @@ class FakeService:
 
 
 def make_app(service: Service, *more: APIRouter) -> FastAPI:
-    """The contracts and what they rely on: their errors as their clients read them."""
-    app = FastAPI()
-    for router in (*(contract.router(service) for contract in CONTRACTS), *more):
+    """All contracts as the server has them, over this service."""
+    app = make_routes(service, ServeOptions())
+    for router in more:
         app.include_router(router)
-
-    def answer(request: Request, status: int, message: str) -> JSONResponse:
-        path = request.url.path
-        owner = next(
-            (
-                contract
-                for contract in CONTRACTS
-                if any(path == known or path.startswith(f"{known}/") for known in contract.PATHS)
-            ),
-            openai,
-        )
-        return JSONResponse(owner.error_body(status, message), status)
-
-    def naic_error(request: Request, error: Exception) -> JSONResponse:
-        if not isinstance(error, Refused):
-            return answer(request, 422, str(error))
-        response = answer(request, error.status, str(error))
-        if error.retry_after is not None:
-            response.headers["Retry-After"] = str(error.retry_after)
-        return response
-
-    def invalid(request: Request, error: Exception) -> JSONResponse:
-        assert isinstance(error, RequestValidationError)
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        return answer(request, 422, f"{where}: {first['msg']}")
-
-    app.add_exception_handler(NaicError, naic_error)
-    app.add_exception_handler(RequestValidationError, invalid)
     return app
 
 

@@ -16,6 +16,7 @@ T = TypeVar("T")
 VERBS = {
     "caption": ("naic.cli.caption", "say what is in images"),
     "watch": ("naic.cli.watch", "caption photos as they arrive in a folder"),
+    "serve": ("naic.cli.serve", "caption photos over HTTP, with a page"),
     "prepare": ("naic.cli.prepare", "turn a dataset or a folder of images into features"),
     "show": ("naic.cli.show", "say what is in a feature store"),
     "train": ("naic.cli.train", "train a captioner on a feature store"),

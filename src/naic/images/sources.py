@@ -185,9 +185,7 @@ class BytesImage:
 
     def load(self, at_least: int | None = None) -> Image.Image:
         """The image, upright and RGB; raises ImageError."""
-        return open_image(
-            self.data, name=self.name, at_least=at_least, max_pixels=self.max_pixels
-        )
+        return open_image(self.data, name=self.name, at_least=at_least, max_pixels=self.max_pixels)
 
     def describe(self) -> Described:
         """The bytes themselves."""

@@ -113,6 +113,15 @@ class Batcher(Generic[In, Out]):
         """
         return await self._all([_Job(key, item) for item in items])
 
+    def check_room(self, number: int) -> None:
+        """Refuse what would be refused, before there is work with it.
+
+        Raises:
+            Refused: there is no room for so many, or the worker is gone or being stopped.
+        """
+        with self._change:
+            self._admit(number)
+
     async def turn(self, work: Callable[[], T]) -> T:
         """What `work` gives in the worker's thread, when it is its turn.
 
@@ -138,7 +147,7 @@ class Batcher(Generic[In, Out]):
         if self.dead is not None:
             raise gone()
         if self._closed:
-            raise Refused(503, "the server", "it is being stopped", "Try another one.", 1)
+            raise stopping()
         if number > self._queue:
             why = f"{number} images at once are more than the {self._queue} that may wait"
             raise Refused(413, "the request", why, "Send fewer at a time.")
@@ -164,6 +173,14 @@ class Batcher(Generic[In, Out]):
         with self._change:
             self._closed = True
             self._change.notify()
+
+    def abandon(self, *, running: bool) -> None:
+        """Refuse those that wait still; and with `running` those that are worked at."""
+        with self._change:
+            left = [*self._waiting, *(self._running if running else ())]
+            self._waiting = deque()
+        for job in left:
+            job.tell(None, stopping())
 
     def join(self, seconds: float) -> bool:
         """Wait for the worker's end; whether it has ended."""
@@ -231,3 +248,8 @@ class Batcher(Generic[In, Out]):
 def gone() -> Refused:
     """The refusal of a server that cannot caption any more."""
     return Refused(503, "the model", "its worker is gone", "The server has to be started again.", 5)
+
+
+def stopping() -> Refused:
+    """The refusal of a server that is about to end."""
+    return Refused(503, "the server", "it is being stopped", "Try another one.", 1)
