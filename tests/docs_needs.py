@@ -126,7 +126,8 @@ def train(words: list[str], options: Any) -> list[str]:
     for folder in (data.features, *data.unlabelled):
         store(folder, "pixels" if "pixels" in folder.name else "efficientnet-lite0")
     if settings.start is not None:
-        make_model(settings.start, "parallel" if settings.stage == "cmal" else "causal")
+        of = "causal" if settings.stage == "student_xe" else settings.captioner
+        make_model(settings.start, of)
     if data.pseudo:
         make_model(teacher, "causal")
     for pseudo, source in zip(data.pseudo, (data.features, *data.unlabelled), strict=False):

@@ -71,9 +71,9 @@ def test_a_model_comes_back_as_it_was(tmp_path: Path) -> None:
     assert (tmp_path / "model" / "README.md").read_text() == "# Tiny\n"
 
 
-@pytest.mark.parametrize("captioner", ["causal", "parallel"])
+@pytest.mark.parametrize("captioner", CAPTIONERS)
 def test_our_own_captioners_come_back(captioner: str, tmp_path: Path) -> None:
-    config = TransformerConfig(
+    config = CAPTIONERS[captioner].config(
         width=8, heads=2, encoder_layers=1, decoder_layers=1, hidden=16, length=4
     )
     model = CAPTIONERS[captioner].build(config, 5, len(VOCABULARY))

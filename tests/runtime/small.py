@@ -8,7 +8,6 @@ from torch import Tensor
 
 from naic.backbones.patches import PATCH
 from naic.models.captioners import CAPTIONERS
-from naic.models.config import TransformerConfig
 from naic.models.folder import ModelSettings, write_model
 from naic.text import Vocabulary
 
@@ -42,7 +41,7 @@ def make_model(
     """
     sizes = {"width": 32, "heads": 2, "encoder_layers": 1, "decoder_layers": 1, "hidden": 64}
     sizes |= {"length": LENGTH, "transitions": transitions, "choices": CHAIN}
-    config = TransformerConfig(**sizes, backbone=backbone)  # type: ignore[arg-type]
+    config = CAPTIONERS[captioner].config(**sizes, backbone=backbone)
     torch.manual_seed(seed)
     features = PATCH if backbone else FEATURES
     model = CAPTIONERS[captioner].build(config, features, len(WORDS))

@@ -67,7 +67,12 @@ def captions_of(number: int) -> tuple[str, ...]:
 
 
 def make_learnable_store(
-    folder: Path, images: int = IMAGES, *, validation: int = VALIDATION, twins: bool = False
+    folder: Path,
+    images: int = IMAGES,
+    *,
+    validation: int = VALIDATION,
+    twins: bool = False,
+    regions: int = 2,
 ) -> FeatureStore:
     """A store of `images` images of the split "train" and some of "val"; all have 2 regions.
 
@@ -84,14 +89,14 @@ def make_learnable_store(
     settings: dict[str, Any] = {
         "backbone": "b",
         "pixels": 8,
-        "regions": 2,
+        "regions": regions,
         "dim": DIM,
         "dtype": "float16",
     }
     folder.mkdir(parents=True)
     writer = StoreWriter(folder, records, settings, count)
-    features = np.concatenate([_features(i) for i in range(count)])
-    writer.write(0, ShardRows(list(range(count)), [2] * count, features), [])
+    features = np.concatenate([_features(i, regions) for i in range(count)])
+    writer.write(0, ShardRows(list(range(count)), [regions] * count, features), [])
     return writer.finish()
 
 
@@ -234,10 +239,10 @@ def _seen(number: int) -> tuple[str, str, str]:
     return COLOURS[number % 3], THINGS[number // 3 % 3], PLACES[number // 9 % 3]
 
 
-def _features(number: int) -> np.ndarray[Any, np.dtype[np.float16]]:
-    """(2, DIM) ones for what is seen, a little disturbed, in both regions."""
+def _features(number: int, regions: int = 2) -> np.ndarray[Any, np.dtype[np.float16]]:
+    """(R, DIM) ones for what is seen, a little disturbed, in all regions."""
     random = np.random.default_rng(number)
-    features = random.normal(0, 0.1, (2, DIM))
+    features = random.normal(0, 0.1, (regions, DIM))
     for place, names in enumerate((COLOURS, THINGS, PLACES)):
         features[:, 3 * place + names.index(_seen(number)[place])] += 1
     return features.astype(np.float16)

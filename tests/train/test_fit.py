@@ -41,7 +41,7 @@ def test_every_stage_is_for_one_of_our_captioners() -> None:
     for stage in STAGES:
         reads = STAGES[stage].reads_words
         fitting = [name for name, spec in CAPTIONERS.items() if spec.reads_words == reads]
-        assert fitting == [CAPTIONER_OF[stage]]
+        assert CAPTIONER_OF[stage] in fitting
         check(make_settings(Path("s"), Path("o"), stage, start="t"))
 
 
@@ -50,7 +50,9 @@ def test_no_stage_takes_the_other_captioner(stage: str) -> None:
     other = {"causal": "parallel", "parallel": "causal"}[CAPTIONER_OF[stage]]
     error = refusal(stage, other, start="t")
     assert (error.what, error.why) == ("stage", f"a {other} captioner cannot be trained by {stage}")
-    assert error.hint.endswith(f"; {stage} is for: {CAPTIONER_OF[stage]}.")
+    reads = STAGES[stage].reads_words
+    fitting = ", ".join(name for name, spec in CAPTIONERS.items() if spec.reads_words == reads)
+    assert error.hint.endswith(f"; {stage} is for: {fitting}.")
 
 
 def test_a_parallel_captioner_has_no_beam() -> None:

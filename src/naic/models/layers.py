@@ -66,15 +66,20 @@ def sinusoids(length: int, width: int) -> Tensor:
     return torch.stack((angles.sin(), angles.cos()), dim=-1).flatten(1).float()
 
 
+def grid_side(regions: int, where: str, hint: str) -> int:
+    """Cells on each side of a square grid; refuses, as `where`, regions that are none."""
+    side = math.isqrt(regions)
+    if side * side != regions:
+        raise ConfigError(where, f"{regions} regions are no square grid", hint)
+    return side
+
+
 def grid_codes(regions: int, width: int, device: torch.device) -> Tensor:
     """(regions, width) the row and the column of each region of a square grid, as sinusoids.
 
     Computed where it is needed: a table brought from the host could not be part of a CUDA graph.
     """
-    side = math.isqrt(regions)
-    if side * side != regions:
-        why = f"{regions} regions are no square grid"
-        raise ConfigError("model.grid", why, "Set it to false for these features.")
+    side = grid_side(regions, "model.grid", "Set it to false for these features.")
     half = width // 2
     places = torch.arange(side, device=device)[:, None]
     # Waves from 6 cells to some 25 sides long: those of the words' codes, made for sentences of

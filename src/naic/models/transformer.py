@@ -4,6 +4,7 @@ Here are the encoder, in which the regions of an image look at each other, and t
 decoder is in `decoder.py`.
 """
 
+from collections.abc import Sequence
 from functools import partial
 
 import torch
@@ -82,10 +83,14 @@ class Encoder(nn.Module):
                 why = "its images have different numbers of regions"
                 raise ConfigError("model.seen", f"{self.seen} cannot be: {why}", "Leave it out.")
             x = some_regions(x, self.seen)
-        for layer in self.layers:
-            x = layer(x, blocked)
+        for layer, added in zip(self.layers, self.added(x, blocked), strict=True):
+            x = layer(x, added)
         x = self.norm(x)
         return x, blocked
+
+    def added(self, x: Tensor, blocked: Tensor | None) -> Sequence[Tensor | None]:
+        """What is added to the attention scores (B, H, R, R) of each layer, if regions are x."""
+        return [blocked] * len(self.layers)
 
 
 class TransformerCaptioner(nn.Module):
@@ -108,7 +113,13 @@ class TransformerCaptioner(nn.Module):
     """
 
     def __init__(
-        self, config: TransformerConfig, features: int, words: int, *, causal: bool
+        self,
+        config: TransformerConfig,
+        features: int,
+        words: int,
+        *,
+        causal: bool,
+        encoder: type[Encoder] = Encoder,
     ) -> None:
         super().__init__()
         self._side = 0  # of the backbone's grid, where it does not depend on the image
@@ -127,7 +138,7 @@ class TransformerCaptioner(nn.Module):
         self.causal = causal
         self.length = config.length
         self.words = words
-        self.encoder = Encoder(config, features)
+        self.encoder = encoder(config, features)
         self.decoder = Decoder(config, words, causal=causal)
         self.backbone: nn.Module | None = None
         if config.backbone:

@@ -15,6 +15,7 @@ from naic.tasks.benchmark.models import Contest, Way, make_pairs, transformer_ba
 from naic.text.vocabulary import PAD, PERIOD
 from tests.runtime.small import CHAIN, LENGTH, NETWORK, PIXELS, make_model
 
+OTHERS = ["ort"]  # that write word by word, too
 CPU = torch.device("cpu")
 WAYS = [Way(), *(Way(True, width, cached) for width in (1, 3) for cached in (True, False))]
 
@@ -26,6 +27,8 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     make_model(folder / "backbone")
     make_model(folder / "chain", backbone=NETWORK, transitions=4)
     make_model(folder / "teacher", "causal", backbone=NETWORK, seed=7)
+    for name in OTHERS:
+        make_model(folder / name, name, backbone=NETWORK, seed=7)
     make_model(folder / "ends", "causal", backbone=NETWORK, says=".")
     return folder
 
@@ -59,7 +62,7 @@ def test_a_student_with_transitions_has_a_teacher_without(models: Path, way: Way
 
 
 @pytest.mark.parametrize("way", WAYS[1:])
-@pytest.mark.parametrize("teacher", ["teacher", "ends"])
+@pytest.mark.parametrize("teacher", ["teacher", "ends", *OTHERS])
 def test_a_teacher_writes_all_its_words(models: Path, teacher: str, way: Way) -> None:
     made = ring(models / "seeing", models / teacher, words=5)
     words = said(made, "whole", way, 3).words
@@ -67,20 +70,23 @@ def test_a_teacher_writes_all_its_words(models: Path, teacher: str, way: Way) ->
     assert not np.isin(words, (PERIOD, PAD)).any()
 
 
-def test_the_caches_make_no_difference_to_the_words(models: Path) -> None:
-    made = ring(models / "seeing", models / "teacher")
+@pytest.mark.parametrize("teacher", ["teacher", *OTHERS])
+def test_the_caches_make_no_difference_to_the_words(models: Path, teacher: str) -> None:
+    made = ring(models / "seeing", models / teacher)
     for width in (1, 3):
         ways = (Way(True, width, cached) for cached in (True, False))
         with_, without = (said(made, "whole", way).words for way in ways)
         assert np.array_equal(with_, without)
 
 
-def test_a_teacher_has_its_own_weights_and_the_students_backbone(models: Path) -> None:
-    made = ring(models / "seeing", models / "teacher")
+@pytest.mark.parametrize("name", ["teacher", *OTHERS])
+def test_a_teacher_has_its_own_weights_and_the_students_backbone(models: Path, name: str) -> None:
+    made = ring(models / "seeing", models / name)
     pair = made.pairs["whole"]
-    taught = load_whole(models / "teacher").whole.model.state_dict()
+    taught = load_whole(models / name).whole.model.state_dict()
     assert pair.teacher is not None
     student, teacher = pair.student.model.state_dict(), pair.teacher.model.state_dict()
+    assert pair.teacher.spec is load_whole(models / name).whole.spec
     name = "decoder.output.weight"
     assert torch.equal(teacher[name], taught[name])
     assert not torch.equal(teacher[name], student[name])

@@ -21,8 +21,8 @@ from naic.decode.stepwise import beam_search
 from naic.device import Place
 from naic.errors import ConfigError
 from naic.models.config import TransformerConfig
-from naic.models.contract import Proposed
-from naic.models.folder import ModelSettings, check_fit, load_model
+from naic.models.contract import CaptionerSpec, Proposed
+from naic.models.folder import LoadedModel, ModelSettings, check_fit, load_model
 from naic.models.transformer import CAUSAL, PARALLEL, TransformerCaptioner
 from naic.runtime.engines import EagerEngine, GraphEngine, Whole
 from naic.runtime.graphs import Graph
@@ -172,7 +172,8 @@ def make_pairs(loaded: LoadedWhole, teacher: Path | None, words: int) -> dict[st
 
     Args:
         loaded: the student.
-        teacher: a causal model of the same shape; None: the student's weights and embeddings of
+        teacher: a causal model of the same shape, or another Transformer that writes word by
+            word; None: the student's weights and embeddings of
             chance, which take the same time.
         words: how many the teacher writes.
 
@@ -201,11 +202,11 @@ def make_pairs(loaded: LoadedWhole, teacher: Path | None, words: int) -> dict[st
             why = f"a {settings.captioner} captioner has none: it is no Transformer"
             raise ConfigError("--teacher", why, "Leave it out.")
         return {"whole": Pair(whole, None, pixels_of), "decode": Pair(plain, None, features_of)}
-    causal = _teacher_of(student, teacher, words)
-    blind = CAUSAL.for_features(causal, causal.config, causal.words)
+    spec, causal = _teacher_of(student, teacher, words)
+    blind = spec.for_features(causal, causal.config, causal.words)
     return {
-        "whole": Pair(whole, Whole(CAUSAL, causal, whole.backbone), pixels_of),
-        "decode": Pair(plain, Whole(CAUSAL, blind, None), features_of),
+        "whole": Pair(whole, Whole(spec, causal, whole.backbone), pixels_of),
+        "decode": Pair(plain, Whole(spec, blind, None), features_of),
     }
 
 
@@ -227,42 +228,56 @@ def transformer_base(words: int) -> tuple[LoadedWhole, dict[str, Pair]]:
     student = TransformerCaptioner(blind, BASE_FEATURES, BASE_WORDS, causal=False).eval()
     decode = Pair(
         Whole(PARALLEL, student, None),
-        Whole(CAUSAL, _teacher_of(student, None, words), None),
+        Whole(*_teacher_of(student, None, words), None),
         lambda batch: torch.randn(batch, BASE_REGIONS, BASE_FEATURES).half(),
     )
     return loaded, pairs | {"decode": decode}
 
 
-def _teacher_of(
-    student: TransformerCaptioner, folder: Path | None, words: int
-) -> TransformerCaptioner:
-    config = replace(student.config, length=words, transitions=0)  # it hears all words before
-    width = PATCH if config.backbone else student.encoder.project.in_features
-    teacher = TransformerCaptioner(config, width, student.words, causal=True).eval()
+class Teacher(NamedTuple):
+    """One that writes word by word, and how it is asked."""
+
+    spec: CaptionerSpec
+    model: TransformerCaptioner
+
+
+def _teacher_of(student: TransformerCaptioner, folder: Path | None, words: int) -> Teacher:
+    """One of the student's shape, or the one in a folder, with room for so many words."""
+    loaded = None if folder is None else _load_teacher(folder, student.config)
+    spec = CAUSAL if loaded is None else loaded.spec
+    shape = student.config if loaded is None else loaded.settings.model
+    backbone = student.config.backbone  # what it sees with is the student's
+    config = replace(shape, length=words, transitions=0, backbone=backbone)  # it hears all before
+    width = PATCH if backbone else student.encoder.project.in_features
+    teacher = spec.build(config, width, student.words).eval()
+    assert isinstance(teacher, TransformerCaptioner)
     weights = teacher.state_dict()
     weights |= {name: own for name, own in student.state_dict().items() if name in weights}
-    if folder is not None:
-        weights |= _read_teacher(folder, config, without_backbone(teacher.state_dict()))
+    if loaded is not None:
+        read = without_backbone(loaded.model.state_dict())
+        hint = "Name a teacher of the student's vocabulary and backbone."
+        check_fit(folder or Path(), read, without_backbone(teacher.state_dict()), hint)
+        weights |= read
     teacher.load_state_dict(weights)
     never_end(teacher)
-    return teacher
+    return Teacher(spec, teacher)
 
 
-def _read_teacher(
-    folder: Path, config: TransformerConfig, expected: Mapping[str, Tensor]
-) -> dict[str, Tensor]:
-    """Its weights; what it sees with stays the student's, so that only the words differ."""
-    model = load_model(folder).model
-    if not isinstance(model, TransformerCaptioner) or not model.causal:
+def _load_teacher(folder: Path, student: TransformerConfig) -> LoadedModel:
+    """A causal one must have the student's shape; another Transformer has one of its own."""
+    loaded = load_model(folder)
+    model = loaded.model
+    if loaded.spec.one_pass:
         raise ConfigError("--teacher", f"{folder} says all words at once", "Name a causal model.")
-    for name in SAME:
-        own, other = vars(model.config)[name], vars(config)[name]
+    if not isinstance(model, TransformerCaptioner):
+        why = f"a {loaded.settings.captioner} captioner is no Transformer"
+        raise ConfigError("--teacher", why, "Name a causal model.")
+    for name in SAME if loaded.spec is CAUSAL else ():
+        own, other = vars(model.config)[name], vars(student)[name]
         if own != other:
             why = f"{name} is {own} in {folder}, and {other} in the student"
             raise ConfigError("--teacher", why, "Models of one shape can be compared.")
-    weights = without_backbone(model.state_dict())
-    check_fit(folder, weights, expected, "Name a teacher of the student's vocabulary and backbone.")
-    return weights
+    return loaded
 
 
 @torch.inference_mode()

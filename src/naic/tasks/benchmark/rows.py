@@ -25,8 +25,8 @@ class BenchmarkOptions:
     Attributes:
         model: The student: a model folder, or an owner/name of the hub; by default the model
             inside naic.
-        teacher: A causal model of the same shape. Without one, a model of that shape that nobody
-            trained, which takes the same time.
+        teacher: A causal model of the same shape, or another Transformer that writes word by word.
+            Without one, a causal model of that shape that nobody trained: it takes the same time.
         size: transformer-base: random weights in the size of the paper, in place of a model.
         device: auto, cpu, cuda or cuda:N.
         runtimes: How the models are run; both always in the same way. By default graph and eager

@@ -263,7 +263,8 @@ def _fixed_length(loaded: "LoadedModel", model: "nn.Module") -> "nn.Module":
     reads = model.encoder.project.in_features
     if config.backbone:
         reads = loaded.settings.features  # pixels: what the backbone makes of them is its own
-    made = TransformerCaptioner(config, reads, model.words, causal=True)
+    made = loaded.spec.build(config, reads, model.words)
+    assert isinstance(made, TransformerCaptioner)
     made.load_state_dict(model.state_dict())
     never_end(made)
     return made
