@@ -7,6 +7,7 @@ from torch import Tensor
 
 from naic.models.captioners import CAPTIONERS
 from naic.models.config import TransformerConfig
+from naic.models.eta import EntangledConfig
 from naic.models.ort import RelationConfig
 from naic.models.transformer import TransformerCaptioner
 
@@ -16,6 +17,7 @@ SIZES = TransformerConfig(
 )
 WORD_BY_WORD = {  # those with a Transformer's decoder, and their settings
     "causal": SIZES,
+    "eta": EntangledConfig(**(vars(SIZES) | {"attributes": 7, "told": 3})),
     "ort": RelationConfig(**(vars(SIZES) | {"geometry": 16})),
 }
 

@@ -13,7 +13,7 @@ from tests.train.runs import COMMAND, make_learnable_store, on_one_thread, run_s
 from tests.train.sameness import differences
 from tests.train.test_resume import broken_off
 
-CAPTIONERS = ["ort"]
+CAPTIONERS = ["eta", "ort"]
 STEP = (TrainingEngine, "step")
 SCST = {"start": "../teacher/best", "schedule": {"learning_rate": 3e-4}}
 

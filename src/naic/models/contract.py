@@ -15,7 +15,7 @@ from naic.decode.decoding import CHOICES, Decoding, likeliest_words, without_rep
 from naic.decode.policy import spoken
 from naic.decode.stepwise import Beams
 from naic.errors import ConfigError
-from naic.text.vocabulary import PERIOD
+from naic.text.vocabulary import PERIOD, Vocabulary
 
 
 class Proposed(NamedTuple):
@@ -67,6 +67,11 @@ class CaptionerSpec:
             exported as one graph.
         holds_backbone: whether its config has a field `backbone`: the name of a backbone that is
             part of the network, which then takes pixels; empty: it takes features.
+        meet: (model, vocabulary): a new network takes from the words what it has to know of them,
+            and keeps it among its weights.
+        beside: (model, found, words (B, C, N)) to a loss, summed over images, of what the network's
+            `forward` found beside the logits when it was asked with `beside=True`, which then gives
+            both; for captioners that read words. None: it gives logits only.
     """
 
     config: type[Any]
@@ -78,6 +83,15 @@ class CaptionerSpec:
     glances: bool = False
     one_pass: bool = True
     holds_backbone: bool = False
+    meet: Callable[[Any, Vocabulary], None] | None = None
+    beside: Callable[[Any, Tensor, Tensor], Tensor] | None = None
+
+    def begin(self, config: Any, features: int, vocabulary: Vocabulary) -> nn.Module:  # noqa: ANN401
+        """A new network that is to say these words."""
+        model = self.build(config, features, len(vocabulary))
+        if self.meet is not None:
+            self.meet(model, vocabulary)
+        return model
 
     def backbone(self, config: Any) -> str:  # noqa: ANN401 - of the type that `config` names
         """The backbone inside a model of these settings; empty: none."""

@@ -116,6 +116,7 @@ class Decoder(nn.Module):
     """Speaks about a memory; with words as input (causal), or with positions alone (parallel)."""
 
     positions: Tensor  # (N, D)
+    layer: type[DecoderLayer] = DecoderLayer  # what it is made of
 
     def __init__(self, config: TransformerConfig, words: int, *, causal: bool) -> None:
         super().__init__()
@@ -127,7 +128,7 @@ class Decoder(nn.Module):
             nn.init.normal_(self.embedding.weight, std=config.width**-0.5)
         self.register_buffer("positions", sinusoids(config.length, config.width), persistent=False)
         self.dropout = nn.Dropout(config.dropout)
-        self.layers = nn.ModuleList(DecoderLayer(config) for _ in range(config.decoder_layers))
+        self.layers = nn.ModuleList(self.layer(config) for _ in range(config.decoder_layers))
         self.norm = nn.LayerNorm(config.width)
         self.output: nn.Linear = WordScores(config.width, words)
         self.transitions: Transitions | None = None
@@ -180,7 +181,7 @@ class Decoder(nn.Module):
             raise ValueError("a causal captioner needs the words that it is to say next")
         silence = words.new_full((*words.shape[:2], 1), BOS)
         heard = torch.cat((silence, words[:, :, :-1]), dim=2)
-        return self._embed(heard) + self.positions
+        return self.embed(heard) + self.positions
 
     def _show(self, words: Tensor) -> Tensor:
         """(B, C, N, D) what agents are told of the words (B, C, N) that they are to say; PAD: none.
@@ -192,7 +193,8 @@ class Decoder(nn.Module):
         rows = nn.functional.embedding(words, self.output.weight.detach())
         return (rows * math.sqrt(self.config.width)).where((words != PAD)[..., None], 0.0)
 
-    def _embed(self, words: Tensor) -> Tensor:
+    def embed(self, words: Tensor) -> Tensor:
+        """(..., D) of words (...), as they are heard."""
         embedded: Tensor = self.embedding(words)
         return embedded * math.sqrt(self.config.width)
 
@@ -215,7 +217,7 @@ class Decoder(nn.Module):
         own = cache.lineage[..., None] == beams  # (B, W, N, W)
         seen = own & (slots <= position)[:, None]
         visible = additive(seen.flatten(2)[:, None], cache.past.dtype)  # (B, 1, W, N*W)
-        x = self._embed(words) + self.positions.index_select(0, position.view(1))
+        x = self.embed(words) + self.positions.index_select(0, position.view(1))
         x = self.dropout(x)  # (B, W, D)
         for number, layer in enumerate(self.layers):
             assert isinstance(layer, DecoderLayer)

@@ -120,6 +120,7 @@ class TransformerCaptioner(nn.Module):
         *,
         causal: bool,
         encoder: type[Encoder] = Encoder,
+        decoder: type[Decoder] = Decoder,
     ) -> None:
         super().__init__()
         self._side = 0  # of the backbone's grid, where it does not depend on the image
@@ -139,7 +140,7 @@ class TransformerCaptioner(nn.Module):
         self.length = config.length
         self.words = words
         self.encoder = encoder(config, features)
-        self.decoder = Decoder(config, words, causal=causal)
+        self.decoder = decoder(config, words, causal=causal)
         self.backbone: nn.Module | None = None
         if config.backbone:
             self.backbone, self._as_pixels = inside.make(), as_pixels

@@ -113,7 +113,7 @@ def find_inputs(settings: Settings, kept: Kept | None = None) -> Inputs:
     vocabulary = _vocabulary(settings, store, known_words)
     stage_of(settings).check(settings, len(vocabulary) - len(NEVER))
     torch.manual_seed(settings.seed)
-    model = spec.build(config, store.dim, len(vocabulary))
+    model = spec.begin(config, store.dim, vocabulary)
     start = ""
     if begun is not None:
         taken = take_weights(model, _first_weights(begun, wanted))

@@ -52,10 +52,18 @@ def stage_of(settings: Settings) -> StageSpec:
 
 def teacher_xe(model: nn.Module, batch: Batch, tools: Tools) -> tuple[Tensor, Logs]:
     """Each word of the captions people wrote, given the words before it (the paper's eq. 1)."""
-    logits = model(batch.features, batch.mask, batch.words)  # (B, C, N, V)
+    beside, seen = tools.spec.beside, (batch.features, batch.mask, batch.words)
+    if beside is None:
+        logits, own = model(*seen), None  # (B, C, N, V)
+    else:
+        logits, found = model(*seen, beside=True)
+        own = beside(tools.plain, found, batch.words) / batch.images
     loss = tools.cross_entropy(logits, batch.words, smoothing=tools.settings.xe.smoothing)
     loss = loss / batch.normaliser
-    return loss, {"loss": loss.detach()}
+    logs = {"loss": loss.detach()}  # of the words alone: captioners can be compared
+    if own is not None:
+        loss, logs["beside"] = loss + own, own.detach()
+    return loss, logs
 
 
 def student_xe(model: nn.Module, batch: Batch, tools: Tools) -> tuple[Tensor, Logs]:

@@ -15,7 +15,7 @@ from naic.tasks.benchmark.models import Contest, Way, make_pairs, transformer_ba
 from naic.text.vocabulary import PAD, PERIOD
 from tests.runtime.small import CHAIN, LENGTH, NETWORK, PIXELS, make_model
 
-OTHERS = ["ort"]  # that write word by word, too
+OTHERS = ["eta", "ort"]  # that write word by word, too
 CPU = torch.device("cpu")
 WAYS = [Way(), *(Way(True, width, cached) for width in (1, 3) for cached in (True, False))]
 
