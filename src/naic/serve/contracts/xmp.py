@@ -79,7 +79,7 @@ def written(body: Body, marks: Callable[[], Marks]) -> str:
     if not text:
         raise Refused(422, where, "its caption is blank", "Send one with words.")
     if found := _NO_XML.search(text):
-        why = f"its caption has {ascii(found[0])}, which XML cannot hold"
+        why = f"its caption has {found[0]!a}, which XML cannot hold"
         raise Refused(422, where, why, "Leave that character out.")
     try:
         return _put(body, text, marks, where).decode()
