@@ -3,8 +3,8 @@
 //     node review.mjs '{"playwright": DIR, "chromium": FILE, "url": URL, "axe": FILE, "steps": [...]}'
 //
 // prints one line of JSON: what each step gave, the address of each request, messages of the
-// console, questions of the browser. Steps: ["add", place, FILES], ["until", JavaScript],
-// ["value", JavaScript], ["texts", place], ["tab", place]: press Tab until this has the focus,
+// console, questions of the browser. Steps: ["add", place, FILES], ["count", place, number] and
+// ["says", place, text]: wait until it is so, ["value", JavaScript], ["texts", place], ["tab", place]: press Tab until this has the focus,
 // ["press", keys...], ["type", text], ["choose", place, value], ["save", place, FILE]: click and
 // keep what is downloaded, ["reload"], ["look", width, scheme, FILE or null]: what axe finds, and
 // by how many pixels the page is too wide.
@@ -55,7 +55,8 @@ async function look(width, colorScheme, file) {
 
 async function step([what, place, ...more]) {
   if (what === "add") return await page.setInputFiles(place, more[0]);
-  if (what === "until") return void (await page.waitForFunction(place));
+  if (what === "count") return await page.locator(place).nth(more[0] - 1).waitFor({ state: "attached" });
+  if (what === "says") return await page.locator(place, { hasText: more[0] }).first().waitFor();
   if (what === "value") return await page.evaluate(place);
   if (what === "texts") return await page.locator(place).allTextContents();
   if (what === "tab") return await tab(place);

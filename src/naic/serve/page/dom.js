@@ -1,8 +1,9 @@
 // Elements without markup: what is data stays text.
 
 export const $ = (id) => document.getElementById(id);
+export const stillness = matchMedia("(prefers-reduced-motion: reduce)");
 
-/** An element: make("p", {className: "quiet", id: "count"}, "text", otherElement). */
+/** An element: make("p", { className: "quiet", "aria-label": "Count" }, "text", otherElement). */
 export function make(name, properties = {}, ...children) {
   const element = document.createElement(name);
   for (const [key, value] of Object.entries(properties)) {
@@ -13,8 +14,50 @@ export function make(name, properties = {}, ...children) {
   return element;
 }
 
-/** How sure: 0.713 is "71 %", what is less than half a percent "<1 %". */
+export function button(text, className, onclick) {
+  return make("button", { type: "button", className, onclick }, text);
+}
+
+/** How likely: 0.713 is "71 %", what is less than half a percent is "<1 %". */
 export function percent(share) {
   const whole = Math.round(share * 100);
   return share > 0 && whole === 0 ? "<1 %" : `${whole} %`;
+}
+
+/** With a sign, and a minus as wide as the plus. */
+export function signed(value) {
+  const text = Math.abs(value).toFixed(2);
+  if (Number(text) === 0) return "0";
+  return `${value < 0 ? "−" : "+"}${text}`;
+}
+
+/** How sure the model is of a whole caption, in words. */
+export function sureness({ confidence, calibrated }) {
+  return `${calibrated ? "right with" : "probability"} ${percent(confidence)}`;
+}
+
+/** A button that copies what `text` gives. */
+export function copyButton(text) {
+  const own = button("Copy", "small", async () => {
+    own.textContent = (await copied(text())) ? "Copied" : "Not copied";
+    setTimeout(() => (own.textContent = "Copy"), 1500);
+  });
+  return own;
+}
+
+async function copied(text) {
+  try {
+    await navigator.clipboard.writeText(text);
+    return true;
+  } catch {
+    // There is no clipboard where the page is neither https: nor of this machine; there is this.
+    const field = make("textarea", { value: text, className: "unseen" });
+    const active = document.activeElement;
+    document.body.append(field);
+    field.select();
+    const done = document.execCommand("copy");
+    field.remove();
+    active?.focus();
+    return done;
+  }
 }

@@ -1,7 +1,7 @@
 // The list of captions: one row for each photo, made once and changed where something changes.
 // The browser lays out those that are near the screen (content-visibility in review.css).
 
-import { make, percent } from "./dom.js";
+import { make, sureness } from "./dom.js";
 import { mark } from "./review-state.js";
 
 const KEYS = 9; // alternatives that a digit can take
@@ -15,6 +15,7 @@ export class Rows {
   current = null;
   #rows = new Map();
   #order = [];
+  #entered = false; // until then it is the first row that is reached by Tab
 
   constructor(list, on) {
     this.list = list;
@@ -52,7 +53,7 @@ export class Rows {
       if (row.ariaSetSize !== `${ids.length}`) row.setAttribute("aria-setsize", ids.length);
     });
     if (active !== document.activeElement) active.focus({ preventScroll: true });
-    if (this.current === null && ids.length) this.#turnTo(ids[0]);
+    if (!this.#entered && ids.length) this.#turnTo(ids[0]);
   }
 
   get order() {
@@ -71,7 +72,9 @@ export class Rows {
 
   #enter(target) {
     const row = target.closest("article[data-id]");
-    if (row) this.#turnTo(Number(row.dataset.id));
+    if (!row) return;
+    this.#entered = true;
+    this.#turnTo(Number(row.dataset.id));
   }
 
   /** One row is reached by Tab, with what is in it; the arrows lead to the others. */
@@ -90,7 +93,7 @@ export class Rows {
   #made(entry, photo) {
     const image = make("img", { loading: "lazy", decoding: "async", src: photo.url, alt: "" });
     const name = make("bdi", { className: "name" }, entry.path);
-    const sure = make("span", { className: "sure" }, `${percent(entry.confidence)} sure`);
+    const sure = make("span", { className: "sure" }, sureness(entry));
     const head = make("p", { className: "head" }, name, sure, make("span", { className: "mark" }));
     const row = make("article", { className: "entry", tabIndex: -1, "aria-label": entry.path });
     row.dataset.id = entry.id;
@@ -98,7 +101,7 @@ export class Rows {
     const accept = make("button", { type: "button", className: "accept", tabIndex: -1 }, "Accept");
     accept.onclick = () => this.on.accept(entry.id);
     accept.setAttribute("aria-label", `Accept the caption of ${entry.path}`);
-    row.append(make("div", { className: "picture" }, image), head, this.#field(entry), accept, buttons);
+    row.append(make("div", { className: "thumb" }, image), head, this.#field(entry), accept, buttons);
     this.#rows.set(entry.id, row);
     return row;
   }

@@ -1,10 +1,9 @@
 // Captions as files: tables, and a file beside each photo, in a folder or as an archive.
 
+import { patiently, post } from "./app.js";
 import { besides, safePath, zip } from "./review-files.js";
 import { mark } from "./review-state.js";
 import { csv, jsonl } from "./review-text.js";
-import { post } from "./server.js";
-import { patiently } from "./store.js";
 
 const AT_ONCE = 4; // requests for XMP files
 

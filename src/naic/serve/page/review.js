@@ -144,6 +144,7 @@ function settle() {
     const path = pathOf(photo.file) || photo.name;
     const entry = { id: photo.id, path, key: `${path} ${photo.file.size}`, said: caption };
     entry.confidence = photo.result.confidence ?? 0;
+    entry.calibrated = photo.result.calibrated === true;
     entry.others = others(caption, photo.result.alternatives);
     review.add(entry, draftOf(entry));
     rows.show(review.entries.get(photo.id), photo);

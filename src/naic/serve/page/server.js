@@ -4,6 +4,8 @@ import { $ } from "./dom.js";
 
 const KEPT = "naic-token"; // in sessionStorage: it is gone with the tab
 let asking = null; // one question for a token at a time, however many requests wait for it
+let pause = null; // while the server has too much to do: a promise that ends when it may be asked
+let about = null; // what the server says of itself
 
 /** An answer that is none: `status` of HTTP (0: nobody answered), `retryAfter` in seconds or null. */
 export class ServerError extends Error {
@@ -39,6 +41,30 @@ export async function request(path, init = {}) {
 export function post(path, object, init = {}) {
   const headers = { "content-type": "application/json" };
   return request(path, { ...init, method: "POST", headers, body: JSON.stringify(object) });
+}
+
+/** What `ask` gives; while the server says that it has too much to do, wait as long as it says. */
+export async function patiently(ask) {
+  for (;;) {
+    await pause;
+    try {
+      return await ask();
+    } catch (error) {
+      if (error.status !== 429 && !(error.status === 503 && error.retryAfter !== null)) throw error;
+      const wait = new Promise((done) => setTimeout(done, 1000 * (error.retryAfter ?? 1)));
+      pause = wait;
+      wait.then(() => pause === wait && (pause = null));
+    }
+  }
+}
+
+/** What `GET /v1/info` gives; it is asked once. */
+export function info() {
+  about ??= patiently(() => request("v1/info")).catch((error) => {
+    about = null;
+    throw error;
+  });
+  return about;
 }
 
 async function send(path, init, token) {

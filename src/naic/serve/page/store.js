@@ -1,13 +1,13 @@
 // The photos of this visit and their captions: a few are asked for at a time.
 
-import { request } from "./server.js";
+import { info, patiently, request } from "./server.js";
 
 const AT_ONCE = 4;
 const ALTERNATIVES = 4; // whole sentences, the caption among them
+const FORM_BYTES = 4096; // of a form beside its file, at most
 const listeners = new Set();
 const queue = [];
 let running = 0;
-let pause = null; // the server has too much to do: a promise that ends when it may be asked again
 let taken = 0;
 
 /**
@@ -69,35 +69,29 @@ async function caption(photo) {
     const [result] = body.results;
     Object.assign(photo, { status: "done", result });
   } catch (error) {
-    Object.assign(photo, { status: "failed", error: reason(error) });
+    // Who does not give a token is not asked for it again by each of the photos that wait.
+    const failed = error.status === 401 ? [photo, ...queue.splice(0)] : [photo];
+    for (const one of failed) Object.assign(one, { status: "failed", error: reason(error) });
+    return tell(...failed);
   }
   tell(photo);
 }
 
-function asked(photo) {
+async function asked(photo) {
+  const { limits } = await info();
+  if (photo.file.size + FORM_BYTES > limits.body) {
+    const most = Math.floor(limits.body / 1e6);
+    throw new Error(`The file is larger than the ${most} MB that this server takes.`);
+  }
   const form = new FormData();
   form.append("files", photo.file, photo.name);
   form.append("alternatives", ALTERNATIVES);
   return request("v1/caption", { method: "POST", body: form });
 }
 
-/** What `ask` gives; while the server says that it has too much to do, wait as long as it says. */
-export async function patiently(ask) {
-  for (;;) {
-    await pause;
-    try {
-      return await ask();
-    } catch (error) {
-      if (error.status !== 429 && !(error.status === 503 && error.retryAfter !== null)) throw error;
-      const wait = new Promise((done) => setTimeout(done, 1000 * (error.retryAfter ?? 1)));
-      pause = wait;
-      wait.then(() => pause === wait && (pause = null));
-    }
-  }
-}
-
 function reason(error) {
   const own = error.body?.results?.[0]?.error;
   if (!own) return error.message;
-  return [own.why, own.hint].filter(Boolean).join(". ").replace(/\.*$/, ".");
+  const whole = [own.why, own.hint].filter(Boolean).join(". ").replace(/\.*$/, ".");
+  return whole.charAt(0).toUpperCase() + whole.slice(1);
 }
