@@ -1,4 +1,4 @@
-"""A server for the page: real doors, contracts and files over captions and agents that are made up."""
+"""A server for the page: real doors, contracts and files over captions that are made up."""
 
 import hashlib
 import math
@@ -16,8 +16,7 @@ from starlette.routing import Mount, Route
 
 from naic.errors import ImageError
 from naic.runtime.sentences import Alternative, Caption, Word
-from naic.serve.app import error_body, make_routes
-from naic.serve.app import POLICY
+from naic.serve.app import POLICY, error_body, make_routes
 from naic.serve.doors import Doors
 from naic.serve.options import ServeOptions
 from naic.serve.pages import router
@@ -75,7 +74,8 @@ def _caption(photo: Upload) -> Caption | ImageError:
 def agents_of(text: str) -> dict[str, Any]:
     """`/v1/agents` of a photo of which this is said."""
     said = [*text.split(), ".", *["."] * AGENTS][:AGENTS]
-    agents, attention = [], []
+    agents: list[dict[str, Any]] = []
+    attention: list[list[float]] = []
     for n, word in enumerate(said):
         others = [other for other in (*OTHERS[n % 10 :], *OTHERS[: n % 10]) if other != word][:8]
         sure = 0.35 + 0.6 * abs(math.cos(n))
@@ -83,7 +83,7 @@ def agents_of(text: str) -> dict[str, Any]:
         texts = [word, *others]
         words = [{"text": t, "confidence": c} for t, c in zip(texts, shares, strict=True)]
         agents.append({"words": words, "said": 0})
-        attention.append(_blob(n))
+        attention.append(attention_of(n))
     words = [
         {"text": own["words"][0]["text"], "confidence": own["words"][0]["confidence"],
          "alternatives": own["words"]}
@@ -106,7 +106,7 @@ def agents_of(text: str) -> dict[str, Any]:
     }
 
 
-def _blob(n: int) -> list[float]:
+def attention_of(n: int) -> list[float]:
     """Attention of agent n: a spot, which each agent has elsewhere."""
     rows, columns = np.mgrid[:ROWS, :COLUMNS]
     down, right = (3 * n) % ROWS, (5 * n + 1) % COLUMNS
@@ -122,12 +122,12 @@ def _teacher(text: str) -> dict[str, Any]:
 
 
 def advantage_of(body: dict[str, Any]) -> dict[str, Any]:
-    """`/v1/advantage`: the reward is how many words of the first reference are there."""
+    """`/v1/advantage`: twice the words of the first reference that are there."""
     reference = body["references"][0].split()
 
     def read(said: list[str]) -> tuple[float, str]:
         end = said.index(".") if "." in said else len(said)
-        return sum(word in said[:end] for word in reference) / 2, " ".join(said[:end])
+        return sum(word in said[:end] for word in reference) * 2.0, " ".join(said[:end])
 
     chosen = [own[n]["text"] for own, n in zip(body["agents"], body["said"], strict=True)]
     reward, text = read(chosen)
@@ -139,7 +139,9 @@ def advantage_of(body: dict[str, Any]) -> dict[str, Any]:
         for word in top:
             other, told = read([*chosen[:n], word["text"], *chosen[n + 1 :]])
             share = word["confidence"] / whole
-            outcomes.append({"text": word["text"], "share": share, "reward": other, "sentence": told})
+            outcomes.append(
+                {"text": word["text"], "share": share, "reward": other, "sentence": told}
+            )
         advantage = sum(o["share"] * (reward - o["reward"]) for o in outcomes)
         agents.append({"advantage": advantage, "outcomes": outcomes})
     unknown = [word for word in reference if word == "zyzzyva"]
@@ -149,7 +151,9 @@ def advantage_of(body: dict[str, Any]) -> dict[str, Any]:
 class StandIn:
     """The routes of the agents' view, and what was asked of them."""
 
-    def __init__(self, service: PageService, *, attention: bool = True, judged: bool = True) -> None:
+    def __init__(
+        self, service: PageService, *, attention: bool = True, judged: bool = True
+    ) -> None:
         self.service, self.attention, self.judged = service, attention, judged
         self.asked: list[dict[str, Any]] = []
 
@@ -159,7 +163,9 @@ class StandIn:
             "attention": self.attention,
             "attention_why": None if self.attention else NOT_KNOWN,
             "references": "flickr8k-train" if self.judged else None,
-            "references_why": None if self.judged else "The server was started without --references.",
+            "references_why": None
+            if self.judged
+            else "The server was started without --references.",
             "teacher": "teacher" if self.judged else None,
         }
         limits = {"images": 32, "body": 2_000_000, "pixels": 10**8, "alternatives": 100}
