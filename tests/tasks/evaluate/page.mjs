@@ -3,7 +3,9 @@
 //     node page.mjs '{"playwright": DIR, "chromium": FILE, "page": FILE, "steps": [...]}'
 //
 // prints one line of JSON: what each step gave, the address of each request, messages of the
-// console. Steps: ["fill", place, text], ["choose", place, value], ["check", place], ["press", key],
+// console, questions of the browser. Steps: ["fill", place, text], ["choose", place, value],
+// ["check", place], ["press", key], ["type", text] at once, ["reload"], ["drop", FILES or folders],
+// ["save", place, FILE]: click, and keep what is downloaded,
 // ["focus", place], ["click", place], ["hover", place], ["files", place, FILES], ["texts", place],
 // ["value", JavaScript], ["until", JavaScript], ["axe", FILE of axe-core],
 // ["screen", FILE or null, width, scheme, height]. Instead of "page" and "steps": "visits", a list of
@@ -20,7 +22,7 @@ const flags = ["--no-sandbox", "--disable-gpu", "--no-first-run"];
 flags.push("--disable-background-networking", "--disable-component-update", "--disable-sync");
 const browser = await chromium.launch({ executablePath: wanted.chromium, args: flags });
 const context = await browser.newContext({ viewport: { width: 1280, height: 800 } });
-const result = { steps: [], requests: [], console: [] };
+const result = { steps: [], requests: [], console: [], asked: [] };
 context.on("request", (request) => result.requests.push(request.url()));
 context.setDefaultTimeout(wanted.patience ?? 60_000);
 
@@ -28,6 +30,10 @@ async function visit(url) {
   const page = await context.newPage();
   page.on("console", (message) => result.console.push(message.text()));
   page.on("pageerror", (error) => result.console.push(String(error)));
+  page.on("dialog", (dialog) => {
+    result.asked.push(dialog.type());
+    dialog.accept();
+  });
   if (url) return await page.goto(url).then(() => page);
   await page.addInitScript(() => {
     // Called when what is there now has been painted.
@@ -60,6 +66,21 @@ async function screen(page, file, width, colorScheme, height = 800) {
   if (file) await page.screenshot({ path: file });
 }
 
+async function save(page, place, file) {
+  const [download] = await Promise.all([page.waitForEvent("download"), page.click(place)]);
+  await download.saveAs(file);
+  return download.suggestedFilename();
+}
+
+/** As from a file manager: only so do folders come as folders. */
+async function drop(page, files) {
+  const session = await context.newCDPSession(page);
+  const data = { items: [], files, dragOperationsMask: 1 };
+  for (const type of ["dragEnter", "dragOver", "drop"]) {
+    await session.send("Input.dispatchDragEvent", { type, x: 300, y: 300, data });
+  }
+}
+
 // Not by waitForFunction: it evaluates texts within the page, where a policy forbids that.
 async function until(page, so) {
   const end = Date.now() + (wanted.patience ?? 60_000);
@@ -82,6 +103,10 @@ async function perform(page, [what, place, more, ...others]) {
   if (what === "choose") return (await page.selectOption(place, more))[0];
   if (what === "check") return await page.check(place);
   if (what === "press") return await page.keyboard.press(place);
+  if (what === "type") return await page.keyboard.insertText(place);
+  if (what === "reload") return void (await page.reload());
+  if (what === "drop") return await drop(page, place);
+  if (what === "save") return await save(page, place, more);
   if (what === "focus") return await page.focus(place);
   if (what === "click") return await page.click(place);
   if (what === "hover") return await page.hover(place);

@@ -29,7 +29,8 @@ export function createSaving(review, say) {
 
   /** The entries to save, and what is to be said of the others. */
   function chosen() {
-    const all = [...review.entries.values()].filter((entry) => entry.seen || !seen.checked);
+    const sorted = review.ordered("name").map((id) => review.entries.get(id));
+    const all = sorted.filter((entry) => entry.seen || !seen.checked);
     const entries = all.filter((entry) => entry.text);
     const notes = [];
     const empty = all.length - entries.length;
