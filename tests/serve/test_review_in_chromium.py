@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from naic.cli.main import main
-from naic.data.readers import read
-from naic.data.records import Problems
 from naic.tasks.caption.metadata.mark import ALT_TEXT, DESCRIPTION
 from naic.tasks.caption.metadata.sidecar import held
+from naic.tasks.finetune.plan import FinetuneOptions, make_plan, read_own_captions
+from naic.text import Vocabulary
+from naic.text.vocabulary import SPECIAL
 from tests.chromium import drive, find_tools
 from tests.serve.sample_photos import FOLDER, SAID, Knowing
 from tests.serve.standing import photo, serving
@@ -232,18 +232,15 @@ def test_all_at_once_is_one_step(seen: tuple[dict[str, Any], Any]) -> None:
     assert told["prefixed"] == [f"photo of {text}" for text in told["replaced"]]
 
 
-def test_finetune_reads_the_csv(
-    seen: tuple[dict[str, Any], Any], holiday: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_finetune_reads_the_csv(seen: tuple[dict[str, Any], Any], holiday: Path) -> None:
     told, _ = seen
     assert told["csv"] == "captions.csv"
-    table = holiday.parent / "captions.csv"
-    reading = read("table", str(table), images=(), problems=Problems(skip=False), seed=1)
-    found = {str(record.image): record.captions for record in reading.records}
+    options = FinetuneOptions(str(holiday.parent / "captions.csv"), holiday.parent / "runs")
+    plan = make_plan(options, read_own_captions(options), Vocabulary(SPECIAL))
+    found = {record.image.name: record.captions for record in plan.reading.records}
     expected = dict(zip(told["names"], told["replaced"], strict=True))
-    assert sorted(found.values()) == sorted((text,) for text in expected.values())
-    assert main(["finetune", str(table), "--out", str(holiday.parent / "runs"), "--dry-run"]) == 0
-    assert "9 to learn from, 2 held out" in capsys.readouterr().out
+    assert found == {str(holiday.parent / name): (text,) for name, text in expected.items()}
+    assert (plan.learnt_from, plan.held_out, plan.problems) == (ALL - 2, 2, [])
 
 
 def test_other_forms(seen: tuple[dict[str, Any], Any], holiday: Path) -> None:

@@ -3,6 +3,7 @@
 import { $ } from "./dom.js";
 import { sidecars } from "./review-folders.js";
 import { canSaveIntoFolder, saveArchive, saveIntoFolder, saveTable, textOf } from "./review-save.js";
+import { says } from "./review-text.js";
 
 const ABOUT = {
   csv: "A table for naic finetune, and for spreadsheets. Put it beside the folder of the photos.",
@@ -31,7 +32,7 @@ export function createSaving(review, say) {
   function chosen() {
     const sorted = review.ordered("name").map((id) => review.entries.get(id));
     const all = sorted.filter((entry) => entry.seen || !seen.checked);
-    const entries = all.filter((entry) => entry.text);
+    const entries = all.filter(({ text }) => says(text));
     const notes = [];
     const empty = all.length - entries.length;
     if (empty) notes.push(`Left out, without a caption: ${empty}.`);

@@ -10,6 +10,9 @@ export function clean(text) {
   return text.replace(NO_TEXT, "").replace(BLANKS, " ").trim();
 }
 
+/** Whether anything is said: without a letter or a digit naic finetune takes it for no caption. */
+export const says = (text) => /[\p{L}\p{N}]/u.test(text);
+
 /** The caption with `prefix` before it, unless it begins with that already, or is empty. */
 export function prefixed(text, prefix) {
   if (!text || !prefix.trim() || text.startsWith(prefix.trimStart())) return text;
