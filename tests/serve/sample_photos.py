@@ -70,7 +70,8 @@ class Knowing(StandIn):
         return [self._one(image, other.text) for image, other in zip(pixels, others, strict=True)]
 
     def _one(self, pixels: "np.ndarray[Any, Any]", colour: str) -> Caption:
-        sure, texts = SURE, tuple([f"a wall of colour {colour}"])
+        sure = SURE
+        texts: tuple[str, ...] = (f"a wall of colour {colour}",)
         for name, own in self._known.items():
             if np.abs(own.astype(int) - pixels).mean() < 8:
                 sure, texts = SAID[name]
