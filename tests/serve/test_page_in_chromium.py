@@ -191,7 +191,7 @@ def test_the_page_asks_for_the_token(
     seen: tuple[dict[str, Any], StandIn], photos: dict[str, str]
 ) -> None:
     refused, said, kept = seen[0]["token"]
-    assert refused == ["No caption. It asks for a token."]
+    assert refused == ["No caption. The server asks for a token."]
     assert (said, kept) == ([said_of(photos["cat"])], TOKEN)
 
 

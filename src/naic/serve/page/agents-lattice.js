@@ -150,6 +150,7 @@ export function createLattice(on) {
   const shownWords = ({ words }) => [...words.values()].filter((own) => own.offsetParent !== null);
 
   list.addEventListener("keydown", move);
-  list.addEventListener("pointerleave", () => on.pointed(pinned));
-  return { element, show, choose, weigh, mark };
+  const again = () => on.pointed(pinned);
+  list.addEventListener("pointerleave", again);
+  return { element, show, choose, weigh, mark, again };
 }

@@ -65,7 +65,6 @@ export function createLook(pointed) {
   function of(agent, said) {
     if (!answer?.attention) return;
     photo.classList.toggle("looking", agent !== null);
-    photo.classList.remove("asking");
     if (agent === null) return (told.textContent = "");
     const shares = answer.attention[agent];
     darken(shares);
@@ -89,14 +88,13 @@ export function createLook(pointed) {
     if (cell === undefined) return;
     const words = pointed(Number(cell)).slice(0, 6);
     photo.classList.remove("looking");
-    photo.classList.add("asking");
     const each = words.map(([word, share]) => `${word} ${percent(share)}`);
     told.textContent = each.length ? `Here looked: ${each.join(", ")}.` : "No word looked here in particular.";
   }
 
+  /** Back to the cell that has the focus, or to the word. */
   function left() {
-    photo.classList.remove("asking");
-    told.textContent = "";
+    if (cells.contains(document.activeElement)) return pointedAt(document.activeElement.dataset.cell);
     pointed(null);
   }
 

@@ -20,6 +20,9 @@ function show() {
     if (name === view) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }
+  document.title = `${$(view).getAttribute("aria-label") ?? $(`${view}-title`).textContent} – naic`;
+  // Whoever followed a link of the view that is gone goes on in the new one.
+  if (document.activeElement?.closest("main section[hidden]")) $(view).focus();
   showAgents(view === "agents", Number(id));
 }
 
