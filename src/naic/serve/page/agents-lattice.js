@@ -4,7 +4,7 @@
 import { make, percent, signed } from "./dom.js";
 
 const LEAST = 0.01; // words less likely than that are left out,
-const FEWEST = 3; // but for so many,
+const FEWEST = 5; // but for so many,
 const MOST = 8; // and these are enough
 const SVG = "http://www.w3.org/2000/svg";
 

@@ -3,7 +3,7 @@
 
 import { make, percent } from "./dom.js";
 
-const DARK = 0.72; // of the veil where nobody looked
+const DARK = 0.8; // of the veil where nobody looked
 const SIDES = [
   ["top left", "top", "top right"],
   ["left", "middle", "right"],
@@ -75,11 +75,11 @@ export function createLook(pointed) {
   }
 
   function darken(shares) {
-    const most = Math.max(...shares);
+    const [least, most] = [Math.min(...shares), Math.max(...shares)];
     const context = veil.getContext("2d");
     const pixels = context.createImageData(veil.width, veil.height);
     shares.forEach((share, cell) => {
-      pixels.data[4 * cell + 3] = 255 * DARK * (1 - Math.sqrt(share / most));
+      pixels.data[4 * cell + 3] = 255 * DARK * (1 - (share - least) / (most - least || 1)) ** 1.25;
     });
     context.putImageData(pixels, 0, 0);
   }

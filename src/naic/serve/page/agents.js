@@ -4,7 +4,7 @@ import { createAdvantage } from "./agents-advantage.js";
 import { createLattice } from "./agents-lattice.js";
 import { createLook } from "./agents-look.js";
 import { createTeacher } from "./agents-teacher.js";
-import { $, button, copyButton, make, sureness } from "./dom.js";
+import { $, button, copyButton, duration, make, sureness } from "./dom.js";
 import { info, patiently, request } from "./server.js";
 import { photos, subscribe } from "./store.js";
 
@@ -119,9 +119,8 @@ function showSaid() {
   const changed = answer.agents.some((agent, n) => agent.said !== said[n]);
   parts.lattice.choose(said, endOf(answer, said));
   parts.caption.textContent = changed ? sentenceOf(answer, said) : answer.result.caption;
-  const passed = `${answer.agents.length} agents in ${answer.ms.toFixed(1)} ms`;
   parts.sure.textContent = changed ? "words of your choice" : sureness(answer.result);
-  parts.pace.textContent = passed;
+  parts.pace.textContent = `${answer.agents.length} agents in ${duration(answer.ms)}`;
   parts.reset.hidden = !changed;
   parts.advantage.ask();
 }
