@@ -55,7 +55,7 @@ export function createLattice(on) {
     const own = make("button", { type: "button", className: "word", tabIndex: -1 });
     const name = text === "." ? "end" : text;
     own.append(make("span", { className: text === "." ? "text end" : "text" }, name), " ");
-    own.append(make("span", { className: "number" }, percent(confidence).replace(" ", "")));
+    own.append(make("span", { className: "number" }, percent(confidence).replace("\u00a0", "")));
     own.style.setProperty("--shade", Math.sqrt(confidence).toFixed(3));
     own.onclick = () => on.chosen(agent, word);
     own.onfocus = () => {

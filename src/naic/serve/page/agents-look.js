@@ -128,14 +128,16 @@ export function createLook(pointed) {
   return { element, show, of };
 }
 
-/** In words, which ninth of the grid got most, and how much of all. */
-export function mostly(shares, [rows, columns]) {
-  const sums = [0, 0, 0].map(() => [0, 0, 0]);
+/** In words, which ninth of the grid got most for its size, and how much of all. */
+function mostly(shares, [rows, columns]) {
+  const ninths = SIDES.flat().map((name) => ({ name, share: 0, cells: 0 }));
   shares.forEach((share, cell) => {
     const [row, column] = [Math.floor(cell / columns), cell % columns];
-    sums[Math.floor((3 * row) / rows)][Math.floor((3 * column) / columns)] += share;
+    const ninth = ninths[3 * Math.floor((3 * row) / rows) + Math.floor((3 * column) / columns)];
+    ninth.share += share;
+    ninth.cells += 1;
   });
-  const most = Math.max(...sums.flat());
-  const row = sums.findIndex((own) => own.includes(most));
-  return [SIDES[row][sums[row].indexOf(most)], most];
+  const mean = ({ share, cells }) => share / cells || 0; // they are not of one size
+  const { name, share } = ninths.reduce((one, other) => (mean(other) > mean(one) ? other : one));
+  return [name, share];
 }

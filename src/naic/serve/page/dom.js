@@ -18,11 +18,11 @@ export function button(text, className, onclick) {
   return make("button", { type: "button", className, onclick }, text);
 }
 
-/** How likely: 0.713 is "71 %"; near nothing and near certainty it says what that means. */
+/** How likely: 0.713 is "71 %", which stays on one line; near nothing and near certainty it says what that means. */
 export function percent(share) {
-  if (share > 0.995 && share < 1) return ">99 %";
-  if (share >= 0.0095 || share === 0) return `${Math.round(100 * share)} %`;
-  return share < 0.0005 ? "<0.1 %" : `${(100 * share).toFixed(1)} %`;
+  if (share > 0.995 && share < 1) return ">99\u00a0%";
+  if (share >= 0.0095 || share === 0) return `${Math.round(100 * share)}\u00a0%`;
+  return share < 0.0005 ? "<0.1\u00a0%" : `${(100 * share).toFixed(1)}\u00a0%`;
 }
 
 /** A time of so many milliseconds. */
