@@ -16,6 +16,7 @@ function show() {
   const view = VIEWS.includes(wanted) ? wanted : VIEWS[0];
   for (const name of VIEWS) {
     $(name).hidden = name !== view;
+    $(name).tabIndex = -1; // it can be gone to, below
     const link = document.querySelector(`nav a[href="#${name}"]`);
     if (name === view) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
