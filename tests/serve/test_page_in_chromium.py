@@ -115,7 +115,7 @@ def test_the_lattice_and_where_words_looked(
     brightest = max(range(len(veil)), key=lambda cell: attention_of(1)[cell])
     assert veil[brightest] == 0 == min(veil)
     assert max(veil) > 150
-    assert re.fullmatch(r"Agent 2, “\w+”, looked mostly at the .+ \(\d+ %\)\.", told[0])
+    assert re.fullmatch(r"Agent 2, “\w+”, looked mostly at the .+ \(\d+\xa0%\)\.", told[0])
     shares = {
         n: attention_of(n)[1]
         for n in range(len(text.split()))
@@ -191,7 +191,7 @@ def test_the_page_asks_for_the_token(
     seen: tuple[dict[str, Any], StandIn], photos: dict[str, str]
 ) -> None:
     refused, said, kept = seen[0]["token"]
-    assert refused == ["No caption. It asks for a token."]
+    assert refused == ["No caption. The server asks for a token."]
     assert (said, kept) == ([said_of(photos["cat"])], TOKEN)
 
 

@@ -15,7 +15,7 @@ export function createAdvantage(about, weighed) {
   const element = make("section", { className: "panel weights" }, title);
   element.setAttribute("aria-labelledby", "advantage-title");
   if (!about.references) {
-    const why = about.references_why ?? "Start the server with --references STORE to see it.";
+    const why = about.references_why ?? "Start the server with --references STORE, and it counts that as you type captions of your own.";
     element.append(make("p", { className: "quiet" }, why));
     return { element, show() {}, ask() {}, point() {} };
   }

@@ -4,7 +4,7 @@
 import { make, percent, signed } from "./dom.js";
 
 const LEAST = 0.01; // words less likely than that are left out,
-const FEWEST = 3; // but for so many,
+const FEWEST = 5; // but for so many,
 const MOST = 8; // and these are enough
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -55,7 +55,7 @@ export function createLattice(on) {
     const own = make("button", { type: "button", className: "word", tabIndex: -1 });
     const name = text === "." ? "end" : text;
     own.append(make("span", { className: text === "." ? "text end" : "text" }, name), " ");
-    own.append(make("span", { className: "number" }, percent(confidence).replace(" ", "")));
+    own.append(make("span", { className: "number" }, percent(confidence).replace("\u00a0", "")));
     own.style.setProperty("--shade", Math.sqrt(confidence).toFixed(3));
     own.onclick = () => on.chosen(agent, word);
     own.onfocus = () => {
@@ -150,6 +150,7 @@ export function createLattice(on) {
   const shownWords = ({ words }) => [...words.values()].filter((own) => own.offsetParent !== null);
 
   list.addEventListener("keydown", move);
-  list.addEventListener("pointerleave", () => on.pointed(pinned));
-  return { element, show, choose, weigh, mark };
+  const again = () => on.pointed(pinned);
+  list.addEventListener("pointerleave", again);
+  return { element, show, choose, weigh, mark, again };
 }

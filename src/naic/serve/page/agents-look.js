@@ -3,7 +3,7 @@
 
 import { make, percent } from "./dom.js";
 
-const DARK = 0.72; // of the veil where nobody looked
+const DARK = 0.8; // of the veil where nobody looked
 const SIDES = [
   ["top left", "top", "top right"],
   ["left", "middle", "right"],
@@ -65,7 +65,6 @@ export function createLook(pointed) {
   function of(agent, said) {
     if (!answer?.attention) return;
     photo.classList.toggle("looking", agent !== null);
-    photo.classList.remove("asking");
     if (agent === null) return (told.textContent = "");
     const shares = answer.attention[agent];
     darken(shares);
@@ -76,11 +75,11 @@ export function createLook(pointed) {
   }
 
   function darken(shares) {
-    const most = Math.max(...shares);
+    const [least, most] = [Math.min(...shares), Math.max(...shares)];
     const context = veil.getContext("2d");
     const pixels = context.createImageData(veil.width, veil.height);
     shares.forEach((share, cell) => {
-      pixels.data[4 * cell + 3] = 255 * DARK * (1 - Math.sqrt(share / most));
+      pixels.data[4 * cell + 3] = 255 * DARK * (1 - (share - least) / (most - least || 1)) ** 1.25;
     });
     context.putImageData(pixels, 0, 0);
   }
@@ -89,14 +88,13 @@ export function createLook(pointed) {
     if (cell === undefined) return;
     const words = pointed(Number(cell)).slice(0, 6);
     photo.classList.remove("looking");
-    photo.classList.add("asking");
     const each = words.map(([word, share]) => `${word} ${percent(share)}`);
     told.textContent = each.length ? `Here looked: ${each.join(", ")}.` : "No word looked here in particular.";
   }
 
+  /** Back to the cell that has the focus, or to the word. */
   function left() {
-    photo.classList.remove("asking");
-    told.textContent = "";
+    if (cells.contains(document.activeElement)) return pointedAt(document.activeElement.dataset.cell);
     pointed(null);
   }
 
@@ -130,14 +128,16 @@ export function createLook(pointed) {
   return { element, show, of };
 }
 
-/** In words, which ninth of the grid got most, and how much of all. */
-export function mostly(shares, [rows, columns]) {
-  const sums = [0, 0, 0].map(() => [0, 0, 0]);
+/** In words, which ninth of the grid got most for its size, and how much of all. */
+function mostly(shares, [rows, columns]) {
+  const ninths = SIDES.flat().map((name) => ({ name, share: 0, cells: 0 }));
   shares.forEach((share, cell) => {
     const [row, column] = [Math.floor(cell / columns), cell % columns];
-    sums[Math.floor((3 * row) / rows)][Math.floor((3 * column) / columns)] += share;
+    const ninth = ninths[3 * Math.floor((3 * row) / rows) + Math.floor((3 * column) / columns)];
+    ninth.share += share;
+    ninth.cells += 1;
   });
-  const most = Math.max(...sums.flat());
-  const row = sums.findIndex((own) => own.includes(most));
-  return [SIDES[row][sums[row].indexOf(most)], most];
+  const mean = ({ share, cells }) => share / cells || 0; // they are not of one size
+  const { name, share } = ninths.reduce((one, other) => (mean(other) > mean(one) ? other : one));
+  return [name, share];
 }

@@ -1,6 +1,6 @@
 // The teacher, which writes word by word, on one axis of time with the agents, which need one moment.
 
-import { button, make, stillness } from "./dom.js";
+import { button, duration, make, stillness } from "./dom.js";
 
 const SHORTEST = 2500; // milliseconds of a replay: what is faster is shown slower
 
@@ -61,7 +61,7 @@ export function createTeacher(about, ask) {
     const by = lane("Teacher", teacher.ms, words, clock);
     const times = (teacher.ms / teacher.agents_ms).toFixed(1);
     const pace = slow > 1 && moving ? ` Shown ${Math.round(slow)} times slower.` : "";
-    state.textContent = `The agents take ${shown(teacher.agents_ms)}, the teacher ${times} times as long.${pace}`;
+    state.textContent = `The agents take ${duration(teacher.agents_ms)}, the teacher ${times} times as long.${pace}`;
     chart.replaceChildren(all, by);
     chart.hidden = false;
   }
@@ -69,20 +69,18 @@ export function createTeacher(about, ask) {
   return { element, show };
 }
 
-const shown = (ms) => `${ms < 10 ? ms.toFixed(1) : Math.round(ms)} ms`;
-
 /** A lane of the axis: [text, milliseconds] of each thing that was said. */
 function lane(name, ms, things, { whole, slow, moving }) {
   const rows = things.map(([text, at]) => {
     const line = make("span", { className: "line", "aria-hidden": "true" });
     const mark = make("span", { className: "mark" }, text, " ");
-    mark.append(make("span", { className: "number quiet" }, shown(at)));
+    mark.append(make("span", { className: "number quiet" }, duration(at)));
     const row = make("li", {}, line, mark);
     row.style.setProperty("--at", at / whole);
     if (moving) appear(line, mark, at * slow);
     return row;
   });
-  const head = make("h4", {}, name, " ", make("span", { className: "number quiet" }, shown(ms)));
+  const head = make("h4", {}, name, " ", make("span", { className: "number quiet" }, duration(ms)));
   return make("div", { className: "lane" }, head, make("ol", {}, ...rows));
 }
 

@@ -4,16 +4,18 @@ import { createAdvantage } from "./agents-advantage.js";
 import { createLattice } from "./agents-lattice.js";
 import { createLook } from "./agents-look.js";
 import { createTeacher } from "./agents-teacher.js";
-import { $, button, copyButton, make, sureness } from "./dom.js";
+import { $, button, copyButton, duration, make, sureness } from "./dom.js";
 import { info, patiently, request } from "./server.js";
 import { photos, subscribe } from "./store.js";
 
-export const END = "."; // the word that ends a sentence
+const END = "."; // the word that ends a sentence
+const ASKING = "Asking the agents …";
 
 const known = new Map(); // of photos: what the agents said, {answer, said, references}
+const asked = new Set(); // photos that the server is being asked about
 let visible = false;
+let newest = 0; // number of the last photo that came
 let current = null; // the photo that is shown
-let asked = null; // the photo that the server is being asked about
 let parts = null; // of the view, when it has been made
 
 /** Show the view, or leave it; `id` is the photo's number, or NaN for the one of before. */
@@ -23,9 +25,13 @@ export function showAgents(shown, id) {
   if (visible) show();
 }
 
-subscribe(() => {
-  current ??= photos.at(-1) ?? null;
-  if (visible) show();
+subscribe((changed) => {
+  const added = changed.find((photo) => photo.id > newest);
+  if (added) {
+    newest = photos.at(-1).id;
+    current = added;
+    if (visible) location.hash = `#agents/${added.id}`; // which shows it
+  }
 });
 
 function show() {
@@ -38,7 +44,8 @@ function show() {
   $("agents-before").disabled = at === 0;
   $("agents-after").disabled = at === photos.length - 1;
   if (known.has(current)) present(current);
-  else if (asked !== current) ask(current);
+  else if (asked.has(current)) tell(ASKING);
+  else ask(current);
 }
 
 for (const [name, by] of [["agents-before", -1], ["agents-after", 1]]) {
@@ -54,16 +61,17 @@ async function agentsOf(photo, teacher) {
 }
 
 async function ask(photo) {
-  asked = photo;
-  tell("Asking the agents …");
+  asked.add(photo);
+  tell(ASKING);
   try {
     const answer = await agentsOf(photo, false);
     const said = answer.agents.map((agent) => agent.said);
     known.set(photo, { answer, said, references: "" });
-    asked = asked === photo ? null : asked;
     if (visible && current === photo) present(photo);
   } catch (error) {
     if (current === photo) tell(error.message, true);
+  } finally {
+    asked.delete(photo);
   }
 }
 
@@ -77,13 +85,13 @@ function tell(text, failed = false) {
 $("agents-again").onclick = () => ask(current);
 
 /** The sentence of chosen words: up to the first agent that ends it. */
-export function sentenceOf(answer, said) {
+function sentenceOf(answer, said) {
   const words = answer.agents.map((agent, n) => agent.words[said[n]].text);
   return words.slice(0, endOf(answer, said)).join(" ");
 }
 
 /** The agent that ends the sentence of chosen words, or their number. */
-export function endOf(answer, said) {
+function endOf(answer, said) {
   const end = answer.agents.findIndex((agent, n) => agent.words[said[n]].text === END);
   return end < 0 ? said.length : end;
 }
@@ -111,9 +119,8 @@ function showSaid() {
   const changed = answer.agents.some((agent, n) => agent.said !== said[n]);
   parts.lattice.choose(said, endOf(answer, said));
   parts.caption.textContent = changed ? sentenceOf(answer, said) : answer.result.caption;
-  const passed = `${answer.agents.length} agents in ${answer.ms.toFixed(1)} ms`;
   parts.sure.textContent = changed ? "words of your choice" : sureness(answer.result);
-  parts.pace.textContent = passed;
+  parts.pace.textContent = `${answer.agents.length} agents in ${duration(answer.ms)}`;
   parts.reset.hidden = !changed;
   parts.advantage.ask();
 }
@@ -152,10 +159,10 @@ function connect(made, about) {
   });
   made.look = createLook((cell) => {
     const { answer, said } = known.get(made.photo);
-    made.lattice.mark(cell === null ? [] : lookers(answer, endOf(answer, said), cell));
-    return cell === null ? [] : lookers(answer, endOf(answer, said), cell).map(([n, share]) => [
-      answer.agents[n].words[said[n]].text, share,
-    ]);
+    const found = cell === null ? [] : lookers(answer, endOf(answer, said), cell);
+    made.lattice.mark(found);
+    if (cell === null) made.lattice.again();
+    return found.map(([n, share]) => [answer.agents[n].words[said[n]].text, share]);
   });
   made.advantage = createAdvantage(about.agents, (worth) => made.lattice.weigh(worth));
   made.teacher = createTeacher(about.agents, () => agentsOf(made.photo, true));

@@ -17,10 +17,14 @@ function show() {
   const view = VIEWS.includes(wanted) ? wanted : VIEWS[0];
   for (const name of VIEWS) {
     $(name).hidden = name !== view;
+    $(name).tabIndex = -1; // it can be gone to, below
     const link = document.querySelector(`nav a[href="#${name}"]`);
     if (name === view) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }
+  document.title = `${$(view).getAttribute("aria-label") ?? $(`${view}-title`).textContent} – naic`;
+  // Whoever followed a link of the view that is gone goes on in the new one.
+  if (document.activeElement?.closest("main section[hidden]")) $(view).focus();
   showAgents(view === "agents", Number(id));
 }
 

@@ -18,10 +18,17 @@ export function button(text, className, onclick) {
   return make("button", { type: "button", className, onclick }, text);
 }
 
-/** How likely: 0.713 is "71 %", what is less than half a percent is "<1 %". */
+/** How likely: 0.713 is "71 %", which stays on one line; near nothing and near certainty it says what that means. */
 export function percent(share) {
-  const whole = Math.round(share * 100);
-  return share > 0 && whole === 0 ? "<1 %" : `${whole} %`;
+  if (share > 0.995 && share < 1) return ">99\u00a0%";
+  if (share >= 0.0095 || share === 0) return `${Math.round(100 * share)}\u00a0%`;
+  return share < 0.0005 ? "<0.1\u00a0%" : `${(100 * share).toFixed(1)}\u00a0%`;
+}
+
+/** A time of so many milliseconds. */
+export function duration(ms) {
+  if (ms >= 1000) return `${(ms / 1000).toFixed(1)} s`;
+  return ms < 10 ? `${ms.toFixed(1)} ms` : `${Math.round(ms)} ms`;
 }
 
 /** With a sign, and a minus as wide as the plus. */

@@ -103,7 +103,7 @@ function ask(wrong) {
     };
     dialog.onclose = () => {
       $("token").value = "";
-      if (dialog.returnValue !== "given") reject(new ServerError("It asks for a token.", 401));
+      if (dialog.returnValue !== "given") reject(new ServerError("The server asks for a token.", 401));
       dialog.returnValue = "";
     };
   });
