@@ -54,11 +54,13 @@ function change(what, wanted) {
   return ids.length;
 }
 
+const of = (id) => `the caption of ${review.entries.get(id).path}`;
+
 function commit(id, text, next) {
   const { text: before, seen } = review.entries.get(id);
   const now = clean(text);
   // To leave a field as it was says nothing; to press Enter in it does.
-  if (next || now !== before) change("a caption", [[id, { text: now, seen: true }]]);
+  if (next || now !== before) change(of(id), [[id, { text: now, seen: true }]]);
   else show([]);
   rows.show(review.entries.get(id), null);
   if (!next) return;
@@ -67,7 +69,7 @@ function commit(id, text, next) {
 }
 
 function accept(id) {
-  change("a caption", [[id, { seen: true }]]);
+  change(of(id), [[id, { seen: true }]]);
   rows.focus(id);
   step(1);
 }
@@ -80,7 +82,7 @@ function restore(id) {
 function takeOther(id, number) {
   const text = review.entries.get(id).others[number];
   if (text === undefined) return;
-  change("a caption", [[id, { text: clean(text), seen: true }]]);
+  change(of(id), [[id, { text: clean(text), seen: true }]]);
   say(`Taken: ${text}`);
 }
 
