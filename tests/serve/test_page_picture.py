@@ -25,7 +25,7 @@ pytestmark = pytest.mark.slow
 PHOTO = Path(skimage.__file__).parent / "data" / "coffee.png"  # CC0
 REFERENCES = """a cup of coffee on a red saucer with a spoon
 an espresso in a white cup on a wooden table"""
-# What stands for a training set: how many of these have an n-gram says how rare it is.
+# What stands for a training set, two for each image: they say how rare words are.
 CAPTIONS = (
     "a cup of coffee and a plate of cookies",
     "a man sits at a table with a plate of food",
@@ -66,7 +66,8 @@ def served(store: Path) -> Iterator[str]:
 
 def test_the_agents_of_a_photo(tmp_path: Path) -> None:
     tools = find_tools()
-    make_store(tmp_path / "captions-train", [("train", (caption,)) for caption in CAPTIONS])
+    pairs = zip(CAPTIONS[::2], CAPTIONS[1::2], strict=True)
+    make_store(tmp_path / "captions-train", [("train", pair) for pair in pairs])
     picture = Path(os.environ.get("NAIC_SCREENS", tmp_path)).absolute() / "serve-page.png"
     dark = tmp_path / "dark.png"
     steps: list[list[Any]] = [
