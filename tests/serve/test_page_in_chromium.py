@@ -34,8 +34,6 @@ from tests.serve.stand_in_page import (
     page_served,
 )
 
-pytestmark = pytest.mark.slow
-
 
 @pytest.fixture(scope="module")
 def photos(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:

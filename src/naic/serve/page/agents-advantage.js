@@ -54,7 +54,7 @@ export function createAdvantage(about, weighed) {
     else if (counted) show(own);
   }
 
-  const lines = () => field.value.split("\n").map((line) => line.trim()).filter(Boolean);
+  const lines = () => field.value.split("\n").filter((line) => /[\p{L}\p{N}]/u.test(line));
 
   async function count(of) {
     const { signal } = (running = new AbortController());

@@ -10,6 +10,7 @@ import { photos, subscribe } from "./store.js";
 
 const END = "."; // the word that ends a sentence
 const ASKING = "Asking the agents …";
+const NO_AGENTS = "The model of this server writes word by word: it has no agents.";
 
 const known = new Map(); // of photos: what the agents said, {answer, said, references}
 const asked = new Set(); // photos that the server is being asked about
@@ -64,6 +65,7 @@ async function ask(photo) {
   asked.add(photo);
   tell(ASKING);
   try {
+    if (!(await info()).agents) return tell(NO_AGENTS);
     const answer = await agentsOf(photo, false);
     const said = answer.agents.map((agent) => agent.said);
     known.set(photo, { answer, said, references: "" });

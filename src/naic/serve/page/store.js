@@ -85,7 +85,7 @@ async function asked(photo) {
   }
   const form = new FormData();
   form.append("files", photo.file, photo.name);
-  form.append("alternatives", ALTERNATIVES);
+  form.append("alternatives", Math.min(ALTERNATIVES, limits.alternatives));
   return request("v1/caption", { method: "POST", body: form });
 }
 
