@@ -137,7 +137,7 @@ def test_advantages_follow_references_and_words(
     first, second = advantage_of(body), advantage_of({**body, "said": [0, 1, *body["said"][2:]]})
     for shown, counted in ((bars, first), (later, second)):
         worth = [own["advantage"] for own in counted["agents"]][: len(shown)]
-        most = max(0.1, *(abs(value) for value in worth))
+        most = max(0.02, *(abs(value) for value in worth))
         assert any(abs(value) > 0.1 for value in worth)
         for (text, height), value in zip(shown, worth, strict=True):
             assert float(text.replace("−", "-")) == pytest.approx(value, abs=0.006)
