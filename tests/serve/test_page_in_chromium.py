@@ -169,7 +169,7 @@ def test_the_teacher_is_on_the_same_axis(
 
 
 def test_keys_do_it_all(seen: tuple[dict[str, Any], StandIn], photos: dict[str, str]) -> None:
-    summary, link, right, corner, first, below, told, after, caption, none, home = seen[0][
+    summary, link, right, corner, first, below, told, after, tried, caption, none, home = seen[0][
         "keyboard"
     ]
     words = said_of(photos["cat"]).split()
@@ -179,7 +179,8 @@ def test_keys_do_it_all(seen: tuple[dict[str, Any], StandIn], photos: dict[str, 
     assert first.startswith("Copy") or first.startswith(words[0])
     assert below.startswith(other)
     assert after == below
-    assert told[0].startswith("Agent 2, ")
+    assert told[0].startswith(f"Agent 2, “{words[1]}”")
+    assert tried[0] == told[0].replace(words[1], other)
     assert caption == [" ".join([words[0], other, *words[2:]])]
     assert none == [""]
     assert home.split()[0] in [w["text"] for w in agents_of(" ".join(words))["agents"][0]["words"]]
