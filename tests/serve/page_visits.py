@@ -126,6 +126,7 @@ def keyboard(photos: dict[str, str]) -> Steps:
         ["texts", ".told"],
         ["press", "Enter"],
         ["value", ACTIVE],
+        ["texts", ".told"],
         ["texts", ".spoken .caption"],
         ["press", "Escape"],
         ["texts", ".told"],

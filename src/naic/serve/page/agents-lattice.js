@@ -6,6 +6,7 @@ import { make, percent, signed } from "./dom.js";
 const LEAST = 0.01; // words less likely than that are left out,
 const FEWEST = 5; // but for so many,
 const MOST = 8; // and these are enough
+const SMALL = 0.02; // bars are as high as the largest advantage, or this
 const SVG = "http://www.w3.org/2000/svg";
 
 /**
@@ -51,11 +52,14 @@ export function createLattice(on) {
     return { item: make("li", {}, worth, title, group), bar, value, worth, words, group };
   }
 
+  const short = (share) => (share < 0.0005 ? "~0" : percent(share).replace("\u00a0", ""));
+
   function wordButton({ text, confidence }, agent, word) {
     const own = make("button", { type: "button", className: "word", tabIndex: -1 });
     const name = text === "." ? "end" : text;
     own.append(make("span", { className: text === "." ? "text end" : "text" }, name), " ");
-    own.append(make("span", { className: "number" }, percent(confidence).replace("\u00a0", "")));
+    own.append(make("span", { className: "number" }, short(confidence)));
+    own.setAttribute("aria-label", `${name}, ${percent(confidence)}`);
     own.style.setProperty("--shade", Math.sqrt(confidence).toFixed(3));
     own.onclick = () => on.chosen(agent, word);
     own.onfocus = () => {
@@ -88,7 +92,7 @@ export function createLattice(on) {
 
   /** Bars of what each agent's word is worth, or none. */
   function weigh(worth) {
-    const most = Math.max(0.1, ...(worth ?? []).map(Math.abs));
+    const most = Math.max(SMALL, ...(worth ?? []).map(Math.abs));
     columns.forEach(({ bar, value, worth: place, group }, n) => {
       place.hidden = worth === null;
       const own = worth?.[n] ?? 0;

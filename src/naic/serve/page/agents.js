@@ -155,8 +155,10 @@ function connect(made, about) {
       if (agent !== null) made.advantage.point(agent);
     },
     chosen: (agent, word) => {
-      known.get(made.photo).said[agent] = word;
+      const { said } = known.get(made.photo);
+      said[agent] = word;
       showSaid();
+      made.look.of(agent, said);
     },
   });
   made.look = createLook((cell) => {

@@ -33,7 +33,7 @@ export function duration(ms) {
 
 /** With a sign, and a minus as wide as the plus. */
 export function signed(value) {
-  const text = Math.abs(value).toFixed(2);
+  const text = Math.abs(value).toFixed(Math.abs(value) < 0.0995 ? 3 : 2);
   if (Number(text) === 0) return "0";
   return `${value < 0 ? "−" : "+"}${text}`;
 }
