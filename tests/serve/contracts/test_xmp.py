@@ -13,7 +13,9 @@ from naic.serve.contracts import xmp
 from naic.serve.options import ServeOptions
 from naic.tasks.caption.metadata.mark import ALT_TEXT, DESCRIPTION
 from naic.tasks.caption.metadata.sidecar import PLACES, held, without_caption
-from tests.serve.fake import FakeService, make_app
+from tests.serve.contracts.test_pages import blocks, needs_curl
+from tests.serve.contracts.test_pages import run as run_command
+from tests.serve.fake import FakeService, make_app, serving
 from tests.tasks.caption.metadata.packets import ALL, DARKTABLE, DIGIKAM, LIGHTROOM
 from tests.tasks.caption.small import run, says, touch
 
@@ -109,6 +111,7 @@ def test_a_correction_takes_the_place_of_naics_own_caption() -> None:
         ({"existing": "\ud800"}, "existing: "),
         ({"existing": "<!DOCTYPE x><x/>"}, "document type"),
         ({"existing": "x" * 4_000_001}, "existing: "),
+        ({"existing": "<a>" * 100_001}, "100,000 tags"),
     ],
 )
 def test_bad_requests_say_what_is_wrong(body: dict[str, Any], why: str) -> None:
@@ -136,3 +139,14 @@ def test_letters_beyond_unicodes_first_plane_and_lines_survive() -> None:
         ALT_TEXT: text,
     }
     assert made(caption=text, existing=DIGIKAM.decode()) == DIGIKAM
+
+
+@needs_curl
+def test_the_command_of_its_page_makes_a_file(tmp_path: Path) -> None:
+    (command,) = blocks("serve-review.md", "bash")
+    with serving(FakeService()) as address:
+        assert run_command(command, address, tmp_path).returncode == 0
+    there = held((tmp_path / "photo.xmp").read_bytes(), "x")
+    assert there.texts == dict.fromkeys(PLACES, "a cat on a table")
+    assert there.mark is not None
+    assert (there.mark.confidence, there.mark.model) == ("0.71", "that inside naic")

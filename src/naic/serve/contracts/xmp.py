@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _LONGEST = 10_000  # characters of a caption: programs that show photos cut far shorter ones
 _MOST = 4_000_000  # characters of a file: what other programs keep there fills some megabytes
+_MOST_MARKUP = 100_000  # tags and attributes of a file: each takes a while, its text does not
 _SHOWN = 200  # characters of a name, in a message
 # What XML 1.0 has no way to write, not even as an entity.
 _NO_XML = re.compile("[^\\t\\n\\r\\x20-\\ud7ff\\ue000-\\ufffd\\U00010000-\\U0010ffff]")
@@ -55,6 +56,7 @@ def router(options: "ServeOptions") -> APIRouter:
     """The route; no photo is needed, nor the model."""
     routes = APIRouter(tags=["naic"])
     marks = cache(lambda: Marks(options.captioning()))
+    one = asyncio.Lock()  # at a time: captions have the other cores
 
     @routes.post(
         "/v1/xmp",
@@ -62,8 +64,9 @@ def router(options: "ServeOptions") -> APIRouter:
         responses=refusals(401, 403, 408, 413, 421, 422, 429, 503),
     )
     async def xmp(body: Body) -> Written:
-        # Megabytes of XML take a while, and so do the model's files, which the first mark tells of.
-        return Written(xmp=await asyncio.to_thread(written, body, marks))
+        # XML takes a while, and so do the model's files, which the first mark tells of.
+        async with one:
+            return Written(xmp=await asyncio.to_thread(written, body, marks))
 
     return routes
 
@@ -81,6 +84,9 @@ def written(body: Body, marks: Callable[[], Marks]) -> str:
     if found := _NO_XML.search(text):
         why = f"its caption has {found[0]!a}, which XML cannot hold"
         raise Refused(422, where, why, "Leave that character out.")
+    if body.existing and body.existing.count("<") + body.existing.count("=") > _MOST_MARKUP:
+        why = f"its XMP file has more than {_MOST_MARKUP:,} tags and attributes"
+        raise Refused(422, where, why, "Write it by naic caption --write xmp.")
     try:
         return _put(body, text, marks, where).decode()
     except DataError as error:

@@ -27,7 +27,8 @@ export async function dropped({ items, files }) {
   const entries = [...items].map((item) => item.webkitGetAsEntry?.()).filter(Boolean);
   if (!entries.some((entry) => entry.isDirectory)) return [...files];
   const found = [];
-  for (const entry of entries) await gather(entry, found);
+  // What cannot be read, such as a folder without permission, does not keep the others away.
+  for (const entry of entries) await gather(entry, found).catch(() => {});
   return photosAmong(found);
 }
 
@@ -47,5 +48,5 @@ async function gather(entry, found) {
     inside.push(...more);
   }
   inside.sort((a, b) => (a.name < b.name ? -1 : 1));
-  for (const own of inside) await gather(own, found);
+  for (const own of inside) await gather(own, found).catch(() => {});
 }
