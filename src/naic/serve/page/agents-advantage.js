@@ -15,7 +15,9 @@ export function createAdvantage(about, weighed) {
   const element = make("section", { className: "panel weights" }, title);
   element.setAttribute("aria-labelledby", "advantage-title");
   if (!about.references) {
-    const why = about.references_why ?? "Start the server with --references STORE, and it counts that as you type captions of your own.";
+    const why =
+      about.references_why ??
+      "Start the server with --references STORE, and it counts that as you type captions of your own.";
     element.append(make("p", { className: "quiet" }, why));
     return { element, show() {}, ask() {}, point() {} };
   }
@@ -93,7 +95,8 @@ export function createAdvantage(about, weighed) {
   }
 
   const headed = (text) => make("th", { scope: "col" }, text);
-  const nothing = () => `Agent ${agent + 1}: advantage ${signed(0)}, nothing changes with its word.`;
+  const nothing = () =>
+    `Agent ${agent + 1}: advantage ${signed(0)}, nothing changes with its word.`;
 
   function outcome({ text, share, reward, sentence }) {
     const word = make("th", { scope: "row" }, text === "." ? "end" : text);

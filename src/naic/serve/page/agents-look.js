@@ -89,12 +89,15 @@ export function createLook(pointed) {
     const words = pointed(Number(cell)).slice(0, 6);
     photo.classList.remove("looking");
     const each = words.map(([word, share]) => `${word} ${percent(share)}`);
-    told.textContent = each.length ? `Here looked: ${each.join(", ")}.` : "No word looked here in particular.";
+    told.textContent = each.length
+      ? `Here looked: ${each.join(", ")}.`
+      : "No word looked here in particular.";
   }
 
   /** Back to the cell that has the focus, or to the word. */
   function left() {
-    if (cells.contains(document.activeElement)) return pointedAt(document.activeElement.dataset.cell);
+    if (cells.contains(document.activeElement))
+      return pointedAt(document.activeElement.dataset.cell);
     pointed(null);
   }
 

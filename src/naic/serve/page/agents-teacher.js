@@ -1,4 +1,4 @@
-// The teacher, which writes word by word, on one axis of time with the agents, which need one moment.
+// The teacher, which writes word by word, on one axis of time with the agents.
 
 import { button, duration, make, stillness } from "./dom.js";
 
@@ -13,7 +13,8 @@ export function createTeacher(about, ask) {
   const element = make("section", { className: "panel clock" }, title);
   element.setAttribute("aria-labelledby", "teacher-title");
   if (!about.teacher) {
-    const why = "Start the server with --teacher TEACHER, and a model that writes word by word does so here.";
+    const why =
+      "Start the server with --teacher TEACHER, and a model that writes word by word does so here.";
     element.append(make("p", { className: "quiet" }, why));
     return { element, show() {} };
   }
@@ -55,7 +56,12 @@ export function createTeacher(about, ask) {
     const whole = Math.max(teacher.ms, teacher.agents_ms);
     const slow = Math.max(1, SHORTEST / whole);
     const clock = { whole, slow, moving };
-    const all = lane("Agents", teacher.agents_ms, [[answer.result.caption, teacher.agents_ms]], clock);
+    const all = lane(
+      "Agents",
+      teacher.agents_ms,
+      [[answer.result.caption, teacher.agents_ms]],
+      clock,
+    );
     const words = teacher.words.map(({ text, ms }) => [text, ms]);
     chart.style.setProperty("--at", teacher.agents_ms / whole);
     const by = lane("Teacher", teacher.ms, words, clock);

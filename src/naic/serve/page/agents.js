@@ -49,7 +49,10 @@ function show() {
   else ask(current);
 }
 
-for (const [name, by] of [["agents-before", -1], ["agents-after", 1]]) {
+for (const [name, by] of [
+  ["agents-before", -1],
+  ["agents-after", 1],
+]) {
   $(name).onclick = () => (location.hash = `#agents/${photos[photos.indexOf(current) + by].id}`);
 }
 

@@ -86,7 +86,9 @@ function tellNews() {
   const failed = news.filter(({ status }) => status === "failed").length;
   if (news.length <= FEW) {
     $("said").textContent = news
-      .map(({ name, result, error }) => `${name}: ${error ? `no caption. ${error}` : result.caption}.`)
+      .map(
+        ({ name, result, error }) => `${name}: ${error ? `no caption. ${error}` : result.caption}.`,
+      )
       .join(" ");
   } else {
     const more = failed ? `, ${failed} have none` : "";

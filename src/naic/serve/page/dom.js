@@ -18,7 +18,7 @@ export function button(text, className, onclick) {
   return make("button", { type: "button", className, onclick }, text);
 }
 
-/** How likely: 0.713 is "71 %", which stays on one line; near nothing and near certainty it says what that means. */
+/** How likely: 0.713 is "71 %" on one line; near nothing and near certainty it says no more. */
 export function percent(share) {
   if (share > 0.995 && share < 1) return ">99\u00a0%";
   if (share >= 0.0095 || share === 0) return `${Math.round(100 * share)}\u00a0%`;

@@ -7,7 +7,7 @@ let asking = null; // one question for a token at a time, however many requests 
 let pause = null; // while the server has too much to do: a promise that ends when it may be asked
 let about = null; // what the server says of itself
 
-/** An answer that is none: `status` of HTTP (0: nobody answered), `retryAfter` in seconds or null. */
+/** No answer: `status` of HTTP (0: nobody answered), `retryAfter` in seconds or null. */
 export class ServerError extends Error {
   constructor(message, status = 0, retryAfter = null, body = null) {
     super(message);
@@ -103,7 +103,8 @@ function ask(wrong) {
     };
     dialog.onclose = () => {
       $("token").value = "";
-      if (dialog.returnValue !== "given") reject(new ServerError("The server asks for a token.", 401));
+      if (dialog.returnValue !== "given")
+        reject(new ServerError("The server asks for a token.", 401));
       dialog.returnValue = "";
     };
   });
