@@ -13,7 +13,7 @@ from naic import __version__
 from naic.errors import ConfigError, ImageError, NaicError
 from naic.serve import reference
 from naic.serve.arrivals import Arrivals
-from naic.serve.contracts import ollama, openai, ours, photoprism
+from naic.serve.contracts import agents, ollama, openai, ours, photoprism
 from naic.serve.doors import Counted, Doors
 from naic.serve.metrics import CONTENT_TYPE
 from naic.serve.replies import Json
@@ -73,6 +73,7 @@ def make_routes(service: "Service", options: "ServeOptions") -> FastAPI:
         redoc_url=None,
     )
     app.include_router(ours.router(service, options))
+    app.include_router(agents.router(service, options))
     for module in _CONTRACTS:
         app.include_router(module.router(service))
     for error in (NaicError, RequestValidationError, HTTPException, Exception):

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import uvicorn
 
 from naic.errors import ConfigError, NaicError
+from naic.serve.agents import load_view
 from naic.serve.app import make_app
 from naic.serve.health import Health
 from naic.serve.metrics import Metrics
@@ -115,10 +116,11 @@ class Running:
         """Load the model; meanwhile requests are told to come again."""
         try:
             captioner = await asyncio.to_thread(self.load, self.options)
+            view = await asyncio.to_thread(load_view, self.options, captioner)
         except Exception as error:
             self.error, server.should_exit = error, True
             return
-        worker.begin(captioner)
+        worker.begin(captioner, view)
         engine = captioner.engine
         self.tell(f"{address} ({engine.runtime}, {engine.precision}, {engine.device})")
 
