@@ -10,7 +10,7 @@ from naic.device import has_torch
 from naic.errors import MissingExtraError
 from naic.files import printable
 from naic.runtime.captioner import shipped_model
-from naic.runtime.explain import can_look
+from naic.runtime.explain import Pass
 from naic.runtime.ready import find_model
 from naic.serve.advantage import Judge
 
@@ -65,8 +65,8 @@ def load_view(options: "ServeOptions", captioner: "Captioner") -> View:
         NaicError: the store or the teacher cannot be used.
     """
     side = captioner.engine.pixels
-    proposed = captioner.engine(np.zeros((1, side, side, 3), np.uint8)).words
-    _, agents, choices = proposed.shape
+    once = Pass(captioner.engine)
+    _, agents, choices = once(np.zeros((1, side, side, 3), np.uint8)).words.shape
     judge, writer = None, None
     if options.references is not None:
         judge = Judge(options.references, captioner.vocabulary)
@@ -74,7 +74,7 @@ def load_view(options: "ServeOptions", captioner: "Captioner") -> View:
         writer = _writer(options, captioner)
     return View(
         agents if choices > 1 else 0,
-        _why_blind(captioner),
+        _why_blind(captioner.engine.runtime, once),
         judge,
         _name(options.references),
         writer,
@@ -82,11 +82,13 @@ def load_view(options: "ServeOptions", captioner: "Captioner") -> View:
     )
 
 
-def _why_blind(captioner: "Captioner") -> str | None:
-    runtime = captioner.engine.runtime
+def _why_blind(runtime: str, once: Pass) -> str | None:
+    """Why it is not known where agents look; None: it is, by a pass of any image."""
     if runtime != "eager":
         return f"where words looked takes --runtime eager; this server runs {runtime}"
-    return "this model does not tell" if can_look(captioner.engine) is None else None
+    if once.looks is None:
+        return "this model does not tell where its words looked"
+    return None if once.looks.grid else "this model sees regions of an image that are no grid"
 
 
 def _writer(options: "ServeOptions", captioner: "Captioner") -> "Writer":

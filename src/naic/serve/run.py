@@ -23,6 +23,7 @@ from naic.tasks.caption.speaker import load_captioner
 if TYPE_CHECKING:
     from naic.errors import Problem
     from naic.runtime.captioner import Captioner
+    from naic.serve.agents import View
     from naic.serve.options import ServeOptions
 
 Load = Callable[["ServeOptions"], "Captioner"]
@@ -115,14 +116,18 @@ class Running:
     async def _begin(self, worker: Worker, server: _Server, address: str) -> None:
         """Load the model; meanwhile requests are told to come again."""
         try:
-            captioner = await asyncio.to_thread(self.load, self.options)
-            view = await asyncio.to_thread(load_view, self.options, captioner)
+            captioner, view = await asyncio.to_thread(self._load)
         except Exception as error:
             self.error, server.should_exit = error, True
             return
         worker.begin(captioner, view)
         engine = captioner.engine
         self.tell(f"{address} ({engine.runtime}, {engine.precision}, {engine.device})")
+
+    def _load(self) -> "tuple[Captioner, View]":
+        """The model, and what its agents' view has."""
+        captioner = self.load(self.options)
+        return captioner, load_view(self.options, captioner)
 
     def _died(self, server: _Server, worker: Worker) -> None:
         dead = worker.batcher.dead

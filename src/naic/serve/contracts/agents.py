@@ -194,8 +194,7 @@ async def _told(service: Service, photo: Upload, given: AgentsOptions) -> dict[s
         return told, None if writer is None else writer(pixels)
 
     explained, written = await service.look(photo, given.asked(), work)
-    looks = explained.looks
-    grid = None if looks is None or looks.grid is None else list(looks.grid)
+    looks = explained.looks if explained.looks is not None and explained.looks.grid else None
     return {
         "model": service.model,
         "result": {"name": printable(photo.name), **result_of(explained.caption)},
@@ -204,9 +203,9 @@ async def _told(service: Service, photo: Upload, given: AgentsOptions) -> dict[s
             for one in explained.agents
         ],
         "end": explained.end,
-        "grid": grid,
+        "grid": None if looks is None else looks.grid,
         # A photo is squashed to a square, and nothing of it is cut off.
-        "frame": None if grid is None else [0.0, 0.0, 1.0, 1.0],
+        "frame": None if looks is None else [0.0, 0.0, 1.0, 1.0],
         "attention": None if looks is None else looks.weights.tolist(),
         "attention_why": view.attention_why,
         "ms": 1e3 * explained.seconds,
