@@ -1,7 +1,7 @@
 """A trained model put to use: images in, captions out, each word with how sure the model is."""
 
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Literal, Unpack, overload
 
@@ -9,11 +9,14 @@ import numpy as np
 import numpy.typing as npt
 
 from naic.data.decoding import decode_batches
+from naic.decode.best_first import Sentence
 from naic.decode.decoding import Decoding
 from naic.decode.wishes import Wishes, as_decoding
 from naic.errors import CheckpointError, ConfigError, ImageError
 from naic.files import WEIGHTS
-from naic.images.sources import ImageLike, ImageSource, any_source, is_one
+from naic.images.sources import ImageLike, is_one
+from naic.runtime.explain import Explained, Pass, agents_of
+from naic.runtime.inputs import as_several, as_source, check_pixels, check_proposals
 from naic.runtime.memory import enough_memory
 from naic.runtime.ready import make_ready
 from naic.runtime.rescore import Rescoring, as_said
@@ -31,9 +34,6 @@ __all__ = ["Alternative", "Caption", "Captioner", "Rescoring", "Wishes", "Word",
 SHIPPED = Path(__file__).parent.parent / "shipped"
 BATCH = 16  # images at once: more are no faster on a CPU
 MOST_AT_ONCE = 4096
-# A Pillow image is read from its file when it is first used: if two threads hand over the same
-# one, not both at once.
-_READING = threading.Lock()
 
 
 def shipped_model() -> Path:
@@ -145,7 +145,7 @@ class Captioner:
         """
         if alternatives and not details:
             raise ConfigError("alternatives", "they are details", "Give details=True too.")
-        several = _as_several(images)
+        several = as_several(images)
         captions = self.caption(several, alternatives=alternatives, **wishes)
         if several is not images:
             return captions[0] if details else captions[0].text
@@ -161,7 +161,7 @@ class Captioner:
         self, images: ImageLike | Iterable[ImageLike]
     ) -> list[dict[str, str]] | list[list[dict[str, str]]]:
         """The captions in the shape of an image-to-text pipeline of transformers."""
-        several = _as_several(images)
+        several = as_several(images)
         shaped = [[{"generated_text": said.text}] for said in self.caption(several)]
         return shaped if several is images else shaped[0]
 
@@ -222,11 +222,31 @@ class Captioner:
             ConfigError: these are no such pixels, or something was asked for that cannot be.
         """
         decoding = self._decoding(wishes, alternatives)
-        _check_pixels(pixels, self.engine.pixels)
+        check_pixels(pixels, self.engine.pixels)
         if not len(pixels):
             return []
         with enough_memory(len(pixels), self.engine.device):
             return list(self._say(pixels, decoding))
+
+    def explain(
+        self, pixels: npt.NDArray[np.uint8], *, alternatives: int = 0, **wishes: Unpack[Wishes]
+    ) -> Explained:
+        """The caption of one image that is decoded already, and what each agent said for it.
+
+        The arguments are those of `say`, but for one image: uint8 (P, P, 3).
+
+        Raises:
+            ConfigError: as `say`; or the model writes word by word, and has no agents.
+        """
+        decoding = self._decoding(wishes, alternatives)
+        images = np.asarray(pixels)[None]
+        check_pixels(images, self.engine.pixels)
+        run = Pass(self.engine)
+        with enough_memory(1, self.engine.device):
+            said, found, asked = self._ask(run, images, decoding)
+        [caption] = write(said, found, self.vocabulary, asked, self.calibration)
+        agents, end = agents_of(run.said, said, self.vocabulary, decoding)
+        return Explained(caption, agents, end, run.looks, run.seconds)
 
     def _decoding(self, wishes: Wishes, alternatives: int) -> Decoding:
         """How the words are found with these wishes."""
@@ -240,7 +260,7 @@ class Captioner:
         self, images: Iterable[ImageLike], batch: int, decoding: Decoding
     ) -> Iterator[Caption | ImageError]:
         device = self.engine.device
-        sources = (_source(image, number) for number, image in enumerate(images, 1))
+        sources = (as_source(image, number) for number, image in enumerate(images, 1))
         # A network on a CPU leaves little to decode with: threads do, and spare it the pipes.
         processes = device.type != "cpu"
         with enough_memory(batch, device):
@@ -256,9 +276,19 @@ class Captioner:
 
     def _say(self, pixels: npt.NDArray[np.uint8], decoding: Decoding) -> Sequence[Caption]:
         """Captions for uint8 pixels (B, P, P, 3)."""
+        said, found, decoding = self._ask(self.engine, pixels, decoding)
+        return write(said, found, self.vocabulary, decoding, self.calibration)
+
+    def _ask(
+        self,
+        engine: Callable[[npt.NDArray[np.uint8]], Proposals],
+        pixels: npt.NDArray[np.uint8],
+        decoding: Decoding,
+    ) -> tuple[Proposals, Sequence[Sequence[Sentence]] | None, Decoding]:
+        """What is to be written, as `write` takes it; `engine` is the engine, however called."""
         with self._turn:
-            said = self.engine(pixels)
-            self._check(said)
+            said = engine(pixels)
+            check_proposals(said, self._where, self.engine.precision)
             found = None
             if self._rescorer is not None:
                 said, found = self._rescorer(said, decoding)
@@ -266,35 +296,4 @@ class Captioner:
             elif decoding.alternatives and self._searches is not None:
                 words, scores = self._searches.beams(pixels, decoding.alternatives)
                 found = found_sentences(words.tolist(), scores.tolist())
-        return write(said, found, self.vocabulary, decoding, self.calibration)
-
-    def _check(self, said: Proposals) -> None:
-        """Refuse words of which a model says nothing."""
-        numbers = np.isfinite(said.log_probs[..., 0]).all() and not np.isnan(said.log_probs).any()
-        if not numbers or (said.pairs is not None and not np.isfinite(said.pairs).all()):
-            why = "it gives no probability to any word: its weights are no numbers"
-            hint = "Use a whole copy of the model."
-            if self.engine.precision == "float16":
-                why += ", or too large for float16"
-                hint += ' Or compute with more: --runtime eager, or precision="bfloat16".'
-            raise CheckpointError(str(self._where), why, hint)
-
-
-def _check_pixels(pixels: npt.NDArray[np.uint8], side: int) -> None:
-    """Refuse what is not uint8 (B, side, side, 3)."""
-    own = isinstance(pixels, np.ndarray)
-    if not own or pixels.dtype != np.uint8 or pixels.shape[1:] != (side, side, 3):
-        found = f"{pixels.dtype} {pixels.shape}" if own else type(pixels).__name__
-        why = f"{found} is not uint8 (B, {side}, {side}, 3)"
-        hint = "Use naic.images.converting.square_pixels, or hand over the images: caption()."
-        raise ConfigError("pixels", why, hint)
-
-
-def _as_several(images: ImageLike | Iterable[ImageLike]) -> Iterable[ImageLike]:
-    """The images themselves, or the one image in a list."""
-    return [images] if is_one(images) else images  # type: ignore[return-value, list-item]
-
-
-def _source(image: ImageLike, number: int) -> ImageSource:
-    with _READING:
-        return any_source(image, number)
+        return said, found, decoding

@@ -163,11 +163,7 @@ def _spoken(proposals: Proposals, wording: Wording) -> _Spoken:
     one = words.shape[-1] == 1  # it heard what it said
     if pairs is None and (one or (decoding.repeats and not wished)):
         return _Spoken(words, log_probs)
-    if wished:
-        said = as_wanted(*proposals, wording.wanted, repeats=decoding.repeats)
-    else:
-        said = (likeliest_words if decoding.repeats else without_repeats)(*proposals)
-    chosen = said[..., None]  # (B, N, 1)
+    chosen = places_said(proposals, wording)[..., None]  # (B, N, 1)
     places = np.arange(words.shape[-1])
     own: npt.NDArray[np.floating[Any]] = log_probs
     costs: npt.NDArray[Any] = places
@@ -180,6 +176,14 @@ def _spoken(proposals: Proposals, wording: Wording) -> _Spoken:
     order = order if pairs is None else order[..., :CHOICES]
     each = np.arange(len(words))[:, None, None], np.arange(words.shape[1])[:, None], order
     return _Spoken(words[each], own[each], chain)
+
+
+def places_said(proposals: Proposals, wording: Wording) -> npt.NDArray[np.intp]:
+    """(B, N) which of its K words each agent says; K is 2 or more."""
+    repeats = wording.decoding.repeats
+    if any(wording.wanted):
+        return as_wanted(*proposals, wording.wanted, repeats=repeats)
+    return (likeliest_words if repeats else without_repeats)(*proposals)
 
 
 def _caption(

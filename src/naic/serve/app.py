@@ -13,7 +13,7 @@ from naic import __version__
 from naic.errors import ConfigError, ImageError, NaicError
 from naic.serve import pages, reference
 from naic.serve.arrivals import Arrivals
-from naic.serve.contracts import ollama, openai, ours, photoprism, xmp
+from naic.serve.contracts import agents, ollama, openai, ours, photoprism, xmp
 from naic.serve.doors import Counted, Doors
 from naic.serve.metrics import CONTENT_TYPE
 from naic.serve.replies import Json
@@ -74,6 +74,7 @@ def make_routes(service: "Service", options: "ServeOptions") -> FastAPI:
     )
     app.include_router(ours.router(service, options))
     app.include_router(xmp.router(options))
+    app.include_router(agents.router(service, options))
     for module in _CONTRACTS:
         app.include_router(module.router(service))
     for error in (NaicError, RequestValidationError, HTTPException, Exception):
