@@ -26,7 +26,9 @@ LogProbs = npt.NDArray[np.floating[Any]]
 IMPOSSIBLE = -1e4  # finite: a word of probability 0 is better than none
 CHOICES = 5  # likeliest words of an agent to choose from: more change nothing
 MOST_ALTERNATIVES = 100
-MANY = 32  # images whose sentences are found at once: from here on calls of numpy are few beside them
+MANY = (
+    32  # images whose sentences are found at once: from here on calls of numpy are few beside them
+)
 _BAD_ENDINGS = frozenset(BAD_ENDINGS)
 
 
@@ -199,7 +201,7 @@ def paths(
     by_agent = [array.swapaxes(0, 1) for array in (reached, heard, before, onward, reached)]
     steps = zip(*by_agent[:2], *(array[1:] for array in by_agent[2:]), strict=False)
     for ago, pair, best, own, now in steps:
-        _highest(ago[..., None] + pair, best)  # (b, K, K) to (b, K)
+        _highest(ago, pair, best)
         np.add(best, own, out=now)
     total = before + scores
     if pairs is None:
@@ -208,16 +210,19 @@ def paths(
     return Paths(heard, reached, np.where(ends, total, -np.inf).reshape(len(words), -1))
 
 
-def _highest(sums: LogProbs, out: LogProbs) -> None:
-    """The highest of (b, K, K) over its second axis.
+def _highest(ago: LogProbs, pair: LogProbs, out: LogProbs) -> None:
+    """(b, K) the highest sum before each word, of what was reached (b, K) and of pairs (b, K, K).
 
-    Of many images by halves, which is twice as fast: numpy then takes long rows, not K numbers.
+    Of many images as one long row each and by halves, which is twice as fast as numpy's own way
+    with rows of K numbers.
     """
-    rows, left, width = sums.shape
+    rows, width = ago.shape
     if rows < MANY:
-        np.maximum.reduce(sums, 1, out=out)
+        np.maximum.reduce(ago[..., None] + pair, 1, out=out)
         return
-    most = sums.reshape(rows, -1)
+    most = np.repeat(ago, width, axis=1)
+    most += pair.reshape(rows, -1)
+    left = width
     while left > 1:
         left -= left // 2  # of an odd number, the one in the middle is compared with itself
         most = np.maximum(most[:, : left * width], most[:, -left * width :])

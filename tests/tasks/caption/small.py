@@ -57,6 +57,12 @@ class Fake:
     def load(self, options: CaptionOptions) -> "Fake":
         return self
 
+    def texts(
+        self, images: Iterable[str], *, batch: int, **wishes: Unpack[Wishes]
+    ) -> Iterator[Any]:
+        for said in self.each(images, batch=batch, alternatives=0, **wishes):
+            yield said if isinstance(said, ImageError) else said.text
+
     def each(
         self, images: Iterable[str], *, batch: int, alternatives: int, **wishes: Unpack[Wishes]
     ) -> Iterator[Any]:
