@@ -134,6 +134,8 @@ def agents_of(
         raise ConfigError("the model", why, "Use a parallel one.")
     wording = Wording(vocabulary, decoding)
     places = places_said(own, wording) if said is own else _places_of(said, own)
+    if places is None:  # the first of each
+        places = np.zeros(words.shape[:2], np.intp)
     chosen = words[0, np.arange(words.shape[1]), places[0]].tolist()
     likely = log_probs[0].astype(np.float64)
     if pairs is not None:

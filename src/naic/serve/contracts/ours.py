@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 M = TypeVar("M", bound=BaseModel)
 Wanted = TypeVar("Wanted", bound="Options")
 PATHS = ("/v1",)
+MOST_SENTENCES = 100
 _KINDS = f"{FORM} or application/json"
 _HINT = 'curl -F files=@photo.jpg, or JSON: {"image": BASE64}'
 
@@ -33,7 +34,7 @@ class Options(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    alternatives: int = Field(0, ge=0, le=100, description="whole sentences to give")
+    alternatives: int = Field(0, ge=0, le=MOST_SENTENCES, description="whole sentences to give")
     max_words: int | None = Field(None, ge=1, description="cut longer captions")
     max_chars: int | None = Field(None, ge=1, description="cut longer captions")
     forbid: str | list[str] = Field("", description="words that are not said")
@@ -165,7 +166,7 @@ def _info(service: Service, options: "ServeOptions") -> dict[str, Any]:
             "images": options.max_images,
             "body": options.body_bytes,
             "pixels": options.image_pixels,
-            "alternatives": 100,
+            "alternatives": options.rescore_choices if options.rescore else MOST_SENTENCES,
         },
         "agents": service.view.told(),
     }

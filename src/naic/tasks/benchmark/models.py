@@ -28,7 +28,7 @@ from naic.runtime.engines import EagerEngine, GraphEngine, Whole
 from naic.runtime.graphs import Graph
 from naic.runtime.load import LoadedWhole
 from naic.runtime.onnx_engine import OnnxEngine
-from naic.runtime.sentences import write
+from naic.runtime.sentences import texts
 from naic.tasks.benchmark.other_models import search_again
 from naic.tasks.benchmark.timing import never_end
 from naic.text.vocabulary import SPECIAL, Vocabulary
@@ -115,7 +115,7 @@ class Contest:
         engine = self._engine(part, way, runtime, precision)
         if way.text:
             words = self.loaded.vocabulary
-            return lambda: write(engine(inputs), None, words, READABLE)
+            return lambda: texts(engine(inputs), words, READABLE)
         return lambda: engine(inputs)
 
     def _engine(
