@@ -47,7 +47,7 @@ def judge(home: Path) -> Judge:
 def test_it_is_what_cmal_learns_from(home: Path, client: httpx.Client, topk: int) -> None:
     """Sentences sampled of agents, some with the period early, some without one."""
     references = References.beside(FeatureStore(home / "store"), WORDS, ("train",))
-    rewards = make_rewards(references, "cpu")
+    rewards = make_rewards(references, "cpu", form="torch")
     changing = 0
     for seed in range(2):
         model = Policy(LENGTH, len(WORDS), seed)

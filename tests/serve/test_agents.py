@@ -139,7 +139,9 @@ def test_the_document_tells_of_both_bodies(client: httpx.Client) -> None:
     body = paths["/v1/agents"]["post"]["requestBody"]["content"]
     assert "teacher" in body["multipart/form-data"]["schema"]["properties"]
     assert {"image", "teacher"} <= set(body["application/json"]["schema"]["properties"])
-    assert "/v1/advantage" in paths
+    kinds = paths["/v1/advantage"]["post"]["requestBody"]["content"]
+    chance = kinds["application/json"]["schema"]["properties"]["agents"]["items"]["items"]
+    assert set(chance["properties"]) == {"text", "confidence"}
 
 
 def test_a_model_that_writes_word_by_word_has_none(home: Path) -> None:

@@ -156,17 +156,19 @@ def router(service: Service, options: "ServeOptions") -> APIRouter:
         summary="What each agent's word was worth, as CMAL counts it",
         response_model=AdvantageAnswer,
         responses=ends,
-        openapi_extra={
-            "requestBody": {
-                "required": True,
-                "content": {"application/json": {"schema": AdvantageBody.model_json_schema()}},
-            }
-        },
+        openapi_extra={"requestBody": _advantage_body()},
     )
     async def advantage(request: Request) -> Json:
         return Json(await _judged(service, request))
 
     return routes
+
+
+def _advantage_body() -> dict[str, Any]:
+    """For the OpenAPI document, in which a schema cannot have definitions of its own."""
+    schema = AdvantageBody.model_json_schema()
+    schema["properties"]["agents"]["items"]["items"] = schema.pop("$defs")["Chance"]
+    return {"required": True, "content": {"application/json": {"schema": schema}}}
 
 
 def _only(photos: list[Upload | ImageError]) -> Upload:
