@@ -9,6 +9,7 @@ from tests.models.small import FEATURES
 
 SIZES: dict[str, dict[str, Any]] = {
     "nic": {"width": 16},
+    "updown": {"width": 16, "embedding": 12, "attention": 8},
 }
 
 

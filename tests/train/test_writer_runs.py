@@ -20,7 +20,7 @@ from tests.models.writers import SIZES
 from tests.train.runs import COMMAND, EPOCH, LENGTH, make_learnable_store, run_settings
 from tests.train.sameness import differences
 
-LEARNING: dict[str, Any] = {"schedule": {"learning_rate": 1e-2}, "optimiser": {"average": 0.0}}
+LEARNING: dict[str, Any] = {"schedule": {"learning_rate": 2e-2}, "optimiser": {"average": 0.0}}
 
 
 # Cross-entropy first: reinforcement goes on with its model.
@@ -32,7 +32,7 @@ CONFIGS = sorted(
 
 def settings_of(name: str, stage: str = "teacher_xe", *, epochs: float = 2.0) -> Settings:
     """Of a run in a folder beside the store."""
-    more = LEARNING if stage == "teacher_xe" else {**LEARNING, "start": "../one/start"}
+    more = LEARNING if stage == "teacher_xe" else {**LEARNING, "start": "../one/start/best"}
     chosen = run_settings(stage, epochs=epochs, captioner=name, model=None, **more)
     sizes = {**SIZES[name], "length": LENGTH, "dropout": 0.1}
     return replace(chosen, model=sizes if stage == "teacher_xe" else {})
@@ -86,6 +86,20 @@ def test_it_learns_and_a_killed_run_ends_with_the_same_bits(
     packed = pack_model(PackOptions(Path("run/best"), Path("packed"), bits=8))
     assert packed.backbone == "not inside: b"
     assert load_model(Path("packed")).settings.captioner == name
+
+
+@pytest.mark.parametrize("name", list(SIZES))
+def test_so_does_a_run_by_rewards(here: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    train(replace(settings_of(name, epochs=4.0), out=Path("start")))
+    settings = settings_of(name, "scst", epochs=1.0)
+    report = train(settings, command=COMMAND)
+    assert report["stage"] == "scst"
+    rewards = [float(line["reward"]) for line in read_metrics(Path("run")) if "reward" in line]
+    assert len(rewards) == EPOCH
+    assert len(set(rewards)) > 1
+    monkeypatch.chdir(here / "two")
+    killed_and_resumed(settings, 2)
+    assert differences(here / "one" / "run", here / "two" / "run") == []
 
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)

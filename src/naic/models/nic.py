@@ -70,7 +70,6 @@ class NicDecoder(nn.Module):
     def __init__(self, config: NicConfig, words: int) -> None:
         super().__init__()
         self.embedding = nn.Embedding(words, config.width)
-        nn.init.normal_(self.embedding.weight, std=config.width**-0.5)
         self.lstm = nn.LSTM(config.width, config.width, batch_first=True)
         self.dropout = nn.Dropout(config.dropout)
         self.output: nn.Linear = WordScores(config.width, words)
