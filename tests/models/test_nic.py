@@ -52,3 +52,11 @@ def test_the_image_is_told_once_to_all_captions_of_it() -> None:
     model.decoder.lstm.register_forward_hook(lambda _, given, __: calls.append(given[0].shape))
     model(images(2), None, torch.randint(12, (2, 5, 6)))
     assert calls == [(10, 7, 16)]
+
+
+def test_a_gpu_gives_gradients_without_dropout_too() -> None:
+    """Its LSTM refuses to in the mode of evaluation, in which self-critical training is."""
+    model = writer("nic").eval()
+    assert not model.training
+    assert not model.decoder.dropout.training
+    assert model.decoder.lstm.training

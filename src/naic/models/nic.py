@@ -14,7 +14,7 @@ in one kernel; the words are scored with a bias. There is no scheduled sampling 
 """
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import torch
 import torch.nn.functional as F
@@ -87,6 +87,16 @@ class NicDecoder(nn.Module):
             remembered: Tensor = self.lstm(x)[0][:, 1:]
         scores: Tensor = self.output(self.dropout(remembered))
         return scores.view(*words.shape, -1)
+
+    def train(self, mode: bool = True) -> Self:
+        """Self-critical training wants gradients without dropout, in the mode of evaluation.
+
+        The LSTM stays in that of training: it has no dropout, and a GPU's gives gradients in that
+        mode only.
+        """
+        super().train(mode)
+        self.lstm.train()
+        return self
 
     def hear(self, x: Tensor, state: State) -> State:
         """What the LSTM remembers after one more x (..., D)."""
