@@ -40,12 +40,15 @@ def make_model(
     `settings` are put over those of ModelSettings. With `transitions` neighbours matter: what
     starts at nothing is set by chance.
     """
-    sizes = {"width": 32, "heads": 2, "encoder_layers": 1, "decoder_layers": 1, "hidden": 64}
-    sizes |= {"length": LENGTH, "transitions": transitions, "choices": CHAIN}
-    config = TransformerConfig(**sizes, backbone=backbone)  # type: ignore[arg-type]
+    spec = CAPTIONERS[captioner]
+    sizes: dict[str, Any] = {"width": 32, "length": LENGTH}
+    if spec.config is TransformerConfig:
+        sizes |= {"heads": 2, "encoder_layers": 1, "decoder_layers": 1, "hidden": 64}
+        sizes |= {"transitions": transitions, "choices": CHAIN, "backbone": backbone}
+    config = spec.config(**sizes)
     torch.manual_seed(seed)
     features = PATCH if backbone else FEATURES
-    model = CAPTIONERS[captioner].build(config, features, len(WORDS))
+    model = spec.build(config, features, len(WORDS))
     weights: dict[str, Tensor] = model.state_dict()
     if transitions:
         for name in ("after", "context"):

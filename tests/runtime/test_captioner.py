@@ -49,7 +49,8 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("home")
     make_model(folder / "seeing", backbone=NETWORK)
     make_model(folder / "parallel")
-    make_model(folder / "causal", "causal")
+    for name in ("causal", "nic", "updown"):
+        make_model(folder / name, name)
     (folder / "photos").mkdir()
     for number, size in enumerate(SIZES):
         pixels = np.roll(np.asarray(photo(*size)), number, axis=2)
@@ -117,7 +118,7 @@ def has_repeat(words: list[str]) -> bool:
     return any(one == other for one, other in itertools.pairwise(words))
 
 
-@pytest.mark.parametrize("captioner", ["parallel", "causal"])
+@pytest.mark.parametrize("captioner", ["parallel", "causal", "nic", "updown"])
 def test_a_model_without_backbone_says_what_it_says_of_a_store(
     home: Path, tmp_path: Path, captioner: str
 ) -> None:

@@ -42,6 +42,9 @@ STAGE_OF = {
     "student_base": "student_xe",
     "student_kd": "student_xe",
     "study_cmal": "cmal",
+    "nic_xe": "teacher_xe",
+    "updown_xe": "teacher_xe",
+    "updown_scst": "scst",
     "study_kd": "student_xe",
 }
 PLAIN = 'stage = "teacher_xe"\ncaptioner = "causal"\nout = "o"\ndata = { features = "f" }\n'
@@ -221,10 +224,10 @@ def test_what_must_be_there(tmp_path: Path, missing: str) -> None:
 
 def test_no_such_captioner_or_file(tmp_path: Path) -> None:
     error = refusal(tmp_path, PLAIN, ("captioner", "causall"))
-    assert (error.what, error.hint) == ("--captioner", "One of: causal, parallel.")
+    assert (error.what, error.hint) == ("--captioner", "One of: causal, parallel, nic, updown.")
     error = refusal(tmp_path, PLAIN.replace("causal", "causall"))
     assert error.what == "captioner"
-    assert error.hint.startswith("There are: causal, parallel.")
+    assert error.hint.startswith("There are: causal, parallel, nic, updown.")
     with pytest.raises(ConfigError, match="cannot be read"):
         read_settings(tmp_path / "none.toml")
     assert "no valid TOML" in refusal(tmp_path, "stage = ").why

@@ -7,16 +7,19 @@ import pytest
 import torch
 
 from naic.errors import CheckpointError, ConfigError
-from naic.models.folder import load_model
+from naic.models.folder import ModelSettings, load_model, write_model
+from naic.models.nic import Nic, NicConfig
 from naic.runtime.load import load_whole
 from naic.runtime.sentences import Proposals
 from naic.tasks.benchmark import models as models_module
 from naic.tasks.benchmark.models import Contest, Way, make_pairs, transformer_base
-from naic.text.vocabulary import PAD, PERIOD
-from tests.runtime.small import CHAIN, LENGTH, NETWORK, PIXELS, make_model
+from naic.text.vocabulary import PAD, PERIOD, SPECIAL, Vocabulary
+from tests.runtime.small import CHAIN, LENGTH, NETWORK, PIXELS, WORDS, make_model
 
 CPU = torch.device("cpu")
 WAYS = [Way(), *(Way(True, width, cached) for width in (1, 3) for cached in (True, False))]
+
+WRITERS = ("nic", "updown")  # that are no Transformers
 
 
 @pytest.fixture(scope="module")
@@ -27,6 +30,8 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     make_model(folder / "chain", backbone=NETWORK, transitions=4)
     make_model(folder / "teacher", "causal", backbone=NETWORK, seed=7)
     make_model(folder / "ends", "causal", backbone=NETWORK, says=".")
+    for name in WRITERS:
+        make_model(folder / name, name)
     return folder
 
 
@@ -73,6 +78,33 @@ def test_the_caches_make_no_difference_to_the_words(models: Path) -> None:
         ways = (Way(True, width, cached) for cached in (True, False))
         with_, without = (said(made, "whole", way).words for way in ways)
         assert np.array_equal(with_, without)
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_a_captioner_of_another_kind_stands_in_the_teachers_place(models: Path, name: str) -> None:
+    for student in ("seeing", "backbone"):
+        made = ring(models / student, models / name, words=5)
+        for way in (Way(True), Way(True, 3)):
+            whole, decode = (said(made, part, way, 2).words for part in ("whole", "decode"))
+            assert whole.shape == (2, 5, 1)
+            assert not np.isin(whole, (PERIOD, PAD)).any()
+            assert np.array_equal(whole[0], decode[0])
+    with pytest.raises(ConfigError, match="MODEL: it writes word by word"):
+        make_pairs(load_whole(models / name), None, 4)
+
+
+def test_one_of_other_words_or_features_is_refused(models: Path, tmp_path: Path) -> None:
+    loaded = load_whole(models / "seeing")
+    vocabulary = Vocabulary((*SPECIAL, "a"))
+    for name, features, words in (("words", 1280, vocabulary), ("small", 5, WORDS)):
+        config = NicConfig(width=8, length=LENGTH)
+        made = ModelSettings("nic", features, len(words), NETWORK, config)
+        weights = Nic(config, features, len(words)).state_dict()
+        write_model(tmp_path / name, weights, made, words, "")
+    with pytest.raises(ConfigError, match=r"--teacher: .*words has other words"):
+        make_pairs(loaded, tmp_path / "words", 4)
+    with pytest.raises(ConfigError, match=r"--teacher: .* of size 5, and these have 1280"):
+        make_pairs(loaded, tmp_path / "small", 4)
 
 
 def test_a_teacher_has_its_own_weights_and_the_students_backbone(models: Path) -> None:

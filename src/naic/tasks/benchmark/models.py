@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -17,7 +17,6 @@ from torch import Tensor, nn
 from naic.backbones.inside import without_backbone
 from naic.backbones.patches import PATCH
 from naic.decode.decoding import READABLE
-from naic.decode.stepwise import beam_search
 from naic.device import Place
 from naic.errors import ConfigError
 from naic.models.config import TransformerConfig
@@ -31,6 +30,7 @@ from naic.runtime.onnx_engine import OnnxEngine
 from naic.runtime.sentences import texts
 from naic.tasks.benchmark.other_models import search_again
 from naic.tasks.benchmark.timing import never_end
+from naic.tasks.benchmark.writer import other_writer
 from naic.text.vocabulary import SPECIAL, Vocabulary
 
 SAME = ("width", "heads", "encoder_layers", "decoder_layers", "hidden", "grid")
@@ -79,13 +79,13 @@ class Searched(Whole):
 
     def forward(self, pixels: Tensor) -> Proposed:
         """As any `Whole`, with the score of the sentence in place of its words' probabilities."""
-        model = self.model
-        assert isinstance(model, TransformerCaptioner)
-        memory = model.encode(self.seen(pixels))
+        model, features, width = self.model, self.seen(pixels), self.way.width
         if self.way.cached:
-            found = beam_search(model, memory, self.way.width)
+            assert self.spec.beams is not None  # it writes word by word
+            found = self.spec.beams(model, features, None, width, 1)
             return Proposed(found.words[:, 0, :, None], found.scores)
-        words, scores = search_again(model, memory, self.way.width)
+        assert isinstance(model, TransformerCaptioner)
+        words, scores = search_again(model, model.encode(features), width)
         return Proposed(words[..., None], scores[:, None])
 
 
@@ -160,11 +160,10 @@ class Contest:
         return self._exported[precision]
 
 
-def _compile_steps(model: nn.Module) -> None:
+def _compile_steps(model: Any) -> None:  # noqa: ANN401 - any that writes word by word
     """Compile what each word repeats: all words in one piece would take many minutes."""
-    assert isinstance(model, TransformerCaptioner)
-    model.encode = torch.compile(model.encode, dynamic=False)  # type: ignore[method-assign]
-    model.step = torch.compile(model.step, dynamic=False)  # type: ignore[method-assign]
+    model.encode = torch.compile(model.encode, dynamic=False)
+    model.step = torch.compile(model.step, dynamic=False)
 
 
 def make_pairs(loaded: LoadedWhole, teacher: Path | None, words: int) -> dict[str, Pair]:
@@ -172,8 +171,8 @@ def make_pairs(loaded: LoadedWhole, teacher: Path | None, words: int) -> dict[st
 
     Args:
         loaded: the student.
-        teacher: a causal model of the same shape; None: the student's weights and embeddings of
-            chance, which take the same time.
+        teacher: a causal model of the same shape, or another captioner that writes word by word;
+            None: the student's weights and embeddings of chance, which take the same time.
         words: how many the teacher writes.
 
     Raises:
@@ -196,6 +195,10 @@ def make_pairs(loaded: LoadedWhole, teacher: Path | None, words: int) -> dict[st
     def features_of(batch: int) -> Tensor:
         return features.expand(batch, -1, -1).contiguous()
 
+    other = None if teacher is None else other_writer(teacher, loaded, features.shape[-1], words)
+    if other is not None:
+        decode = Pair(plain, Whole(other.spec, other.model, None), features_of)
+        return {"whole": Pair(whole, other, pixels_of), "decode": decode}
     if not isinstance(student, TransformerCaptioner):
         if teacher is not None:
             why = f"a {settings.captioner} captioner has none: it is no Transformer"
