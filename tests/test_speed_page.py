@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from benchmarks import text as host_text
 from benchmarks import two_models
 from PIL import Image
 
@@ -177,6 +178,27 @@ def test_two_models_are_timed_in_turns_and_shown_side_by_side(
     assert "| int8, once it is at work | 4.0 | 4.0 |" in text
     assert "| int8, from its start to its end | 1.5 | 1.5 |" in text
     assert "at least 5 images a second | 4.0 | **missed** |" in text
+
+
+def test_texts_on_the_host_are_beside_the_way_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(host_text, "ROUNDS", 1)
+    monkeypatch.setattr(host_text, "SECONDS", 0.0)
+    out = tmp_path / "speed/text/cpu.json"
+    host_text.main(["--made-up", "--batch", "2", "256", "--note", "So it was.", "--out", str(out)])
+    assert "speed.md" not in PAGES(tmp_path)
+    write(tmp_path / "speed" / "cpu.json", [row("eager", "float32", "whole", 1, "NAIC", 50.0)])
+    run = json.loads(out.read_text())
+    for own, taken in zip(run["rows"], (100.0, 8.0, 50.0, 8.1), strict=True):
+        own["microseconds"] = {"search": 1, "text": taken, "captions": 300, "before": 2 * taken}
+    out.write_text(json.dumps(run))
+    page = PAGES(tmp_path)["speed.md"]()
+    assert "256 proposals of chance, with " in page
+    assert "texts. So it was.\n" in page
+    assert "| with transitions | 2 | 1.00 | 100.00 | 300.00 | 200.00 | 2.0 |" in page
+    assert "text with transitions: at most 8 µs an image over words | 8.00 µs | reached |" in page
+    assert "without transitions: at most 8 µs an image over words | 8.10 µs | **missed**" in page
 
 
 def test_what_was_asked_of_the_new_model_on_a_gpu(tmp_path: Path) -> None:

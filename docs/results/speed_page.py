@@ -1,8 +1,8 @@
 """speed.md and its charts.
 
 From speed/*.json, each of them a file of `naic benchmark`; speed/models/*.json of
-benchmarks/two_models.py; runtimes/*.json of benchmarks/runtimes.py; caption-folder.json of
-benchmarks/caption_folder.py; and caption-kills.json.
+benchmarks/two_models.py; speed/text/*.json of benchmarks/text.py; runtimes/*.json of
+benchmarks/runtimes.py; caption-folder.json of benchmarks/caption_folder.py; and caption-kills.json.
 """
 
 import json
@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from host_text_page import host_texts  # type: ignore[import-not-found]
 from two_models_page import two_models  # type: ignore[import-not-found]
 
 from naic.tasks.benchmark.report import charts
@@ -62,7 +63,8 @@ Made by `make docs` from the files of `naic benchmark` in `speed`; what is timed
 same runtime and precision and at the same batch. All but the first part was measured with the model
 that shipped before, or with random weights: backbones apart, the models are of the same shape.
 """
-    parts = [head, two_models(results), *map(_run, runs), _runtimes(results / RUNTIMES)]
+    parts = [head, two_models(results), host_texts(results), *map(_run, runs)]
+    parts.append(_runtimes(results / RUNTIMES))
     if (results / FOLDER_RUN).exists():
         parts.append(_folder(_read(results / FOLDER_RUN)))
     if (results / KILLS).exists():

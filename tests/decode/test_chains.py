@@ -117,6 +117,17 @@ def test_what_is_told_after_the_chosen_words_is_their_part_of_all(seed: int, sca
         assert likely == pytest.approx(own[0] - log_z, rel=1e-5, abs=1e-4)
 
 
+def test_neighbours_may_make_up_for_words_that_no_float64_could_say() -> None:
+    """exp(-800) is nothing by itself; with a pair that adds 800 it is as likely as another."""
+    words = np.array([[[10, 11], [12, 13], [14, PERIOD]]])
+    log_probs = np.array([[[0.0, -20.0], [-800.0, 0.0], [-1.0, -1.0]]], np.float32)
+    pairs = np.zeros((1, 2, 2, 2), np.float32)
+    pairs[0, 0, 0, 0] = 800.0
+    found = told(words, log_probs, pairs)
+    assert found[0, 1, 0] == pytest.approx(np.log([0.5, 0.5]))
+    assert found[0, 1, 1, 1] == pytest.approx(0.0)
+
+
 @given(st.integers(0, 2**32 - 1))
 @settings(max_examples=20, deadline=None)
 def test_all_sentences_of_a_chain_come_once_and_the_likeliest_first(seed: int) -> None:

@@ -1,5 +1,6 @@
 """Models that nobody trained, in folders: what they say makes no sense, but is always the same."""
 
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -39,12 +40,15 @@ def make_model(
     `settings` are put over those of ModelSettings. With `transitions` neighbours matter: what
     starts at nothing is set by chance.
     """
-    sizes = {"width": 32, "heads": 2, "encoder_layers": 1, "decoder_layers": 1, "hidden": 64}
-    sizes |= {"length": LENGTH, "transitions": transitions, "choices": CHAIN}
-    config = CAPTIONERS[captioner].config(**sizes, backbone=backbone)
+    spec = CAPTIONERS[captioner]
+    sizes: dict[str, Any] = {"width": 32, "length": LENGTH}
+    sizes |= {"heads": 2, "encoder_layers": 1, "decoder_layers": 1, "hidden": 64}
+    sizes |= {"transitions": transitions, "choices": CHAIN, "backbone": backbone}
+    own = {field.name for field in fields(spec.config)}
+    config = spec.config(**{name: size for name, size in sizes.items() if name in own})
     torch.manual_seed(seed)
     features = PATCH if backbone else FEATURES
-    model = CAPTIONERS[captioner].build(config, features, len(WORDS))
+    model = spec.build(config, features, len(WORDS))
     weights: dict[str, Tensor] = model.state_dict()
     if transitions:
         for name in ("after", "context"):

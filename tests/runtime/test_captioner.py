@@ -49,7 +49,8 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("home")
     make_model(folder / "seeing", backbone=NETWORK)
     make_model(folder / "parallel")
-    make_model(folder / "causal", "causal")
+    for name in ("causal", "nic", "updown"):
+        make_model(folder / name, name)
     (folder / "photos").mkdir()
     for number, size in enumerate(SIZES):
         pixels = np.roll(np.asarray(photo(*size)), number, axis=2)
@@ -117,7 +118,7 @@ def has_repeat(words: list[str]) -> bool:
     return any(one == other for one, other in itertools.pairwise(words))
 
 
-@pytest.mark.parametrize("captioner", ["parallel", "causal"])
+@pytest.mark.parametrize("captioner", ["parallel", "causal", "nic", "updown"])
 def test_a_model_without_backbone_says_what_it_says_of_a_store(
     home: Path, tmp_path: Path, captioner: str
 ) -> None:
@@ -203,6 +204,10 @@ def test_bad_images_stand_in_their_places(home: Path, tmp_path: Path) -> None:
         missing = str(tmp_path / "none.jpg")
         assert bad == [(0, str(torn)), (2, "image 3"), (4, missing), (5, "image 6")]
         good = [outcome for outcome in outcomes if isinstance(outcome, Caption)]
+        told = captioner.texts(images, batch=batch)
+        assert [str(own) if isinstance(own, ImageError) else own for own in told] == [
+            str(own) if isinstance(own, ImageError) else own.text for own in outcomes
+        ]
         assert [c.text for c in good] == [c.text for c in captioner.caption([first, second])]
     with pytest.raises(ImageError, match=r"torn\.png"):
         captioner.caption(images)
@@ -382,6 +387,8 @@ def test_words_are_wished_for_in_every_way_of_asking(home: Path) -> None:
     assert captioner(image, details=True, **wishes).text == text
     assert captioner.caption([image], **wishes)[0].text == text
     assert [said.text for said in captioner.each([image], **wishes)] == [text]  # type: ignore[union-attr]
+    assert list(captioner.texts([image], **wishes)) == [text]
+    assert captioner.pipeline(image) == [{"generated_text": captioner(image)}]
     with pytest.raises(TypeError, match="unexpected keyword argument 'max_word'"):
         captioner.each([image], **{"max_word": 3})  # type: ignore[arg-type]
 
@@ -426,6 +433,9 @@ def test_what_is_wrong_is_said_at_once_not_at_the_first_caption(home: Path) -> N
     for wrong in wrongs:
         with pytest.raises(ConfigError, match="is"):
             captioner.each([], **wrong)
+        if "alternatives" not in wrong:
+            with pytest.raises(ConfigError, match="is"):
+                captioner.texts([], **wrong)
 
 
 def test_threads_share_a_captioner(home: Path) -> None:

@@ -20,7 +20,7 @@ def test_the_names_of_the_package() -> None:
 
 def test_what_a_captioner_can_do() -> None:
     public = {name for name in vars(Captioner) if not name.startswith("_")}
-    assert public == {"caption", "each", "pipeline", "say"}
+    assert public == {"caption", "each", "explain", "pipeline", "say", "texts"}
     named = get_type_hints(Captioner.__init__)
     assert list(named) == ["model", "device", "runtime", "precision", "rescore", "return"]
 

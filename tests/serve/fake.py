@@ -9,12 +9,15 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TypeVar
 
+import numpy as np
+import numpy.typing as npt
 import uvicorn
 from fastapi import APIRouter, FastAPI
 
 from naic.errors import ImageError
 from naic.runtime.captioner import Captioner
 from naic.runtime.sentences import Alternative, Caption
+from naic.serve.agents import View
 from naic.serve.app import make_routes
 from naic.serve.options import ServeOptions
 from naic.serve.service import PLAIN, Asked, Refused, Service, Upload
@@ -62,6 +65,15 @@ class FakeService:
 
     @property
     def captioner(self) -> Captioner:
+        raise AssertionError("the contracts ask for captions only")
+
+    @property
+    def view(self) -> View:
+        raise AssertionError("the contracts ask for captions only")
+
+    async def look(
+        self, photo: Upload, asked: Asked, work: Callable[[npt.NDArray[np.uint8], Asked], T]
+    ) -> T:
         raise AssertionError("the contracts ask for captions only")
 
     async def caption(

@@ -86,7 +86,7 @@ def test_it_is_timed_without_a_teacher() -> None:
     assert states == {("NAIC", "timed"), ("teacher", "left out")}
     assert all("no Transformer" in r.why for r in report.rows if r.runtime == "eager" and r.why)
     assert report.model["sight"] == NETWORK
-    with pytest.raises(ConfigError, match="a bag captioner has none"):
+    with pytest.raises(ConfigError, match="says all words at once"):
         benchmark(replace(options, teacher=Path("run/best")))
 
 

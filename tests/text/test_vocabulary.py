@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from naic.errors import VocabularyError, WriteError
 from naic.text import BOS, MAX_IDS, PAD, PERIOD, UNK, Vocabulary, tokenise
+from naic.text.vocabulary import _join, _spell, spell
 
 SPECIAL = (".", "<bos>", "<unk>", "<pad>")
 # Marks that turn the direction of writing are among the formats, Cf.
@@ -110,6 +111,18 @@ def test_decode_of_any_row_has_its_words(ids: list[int]) -> None:
     v = _of("a", "'s", "n't", "-lrb-")
     end = ids.index(PERIOD) if PERIOD in ids else len(ids)
     assert tokenise(v.decode(ids)) == [v.word(i) for i in ids[:end] if i not in (BOS, PAD)]
+
+
+PLAIN = ("a", "man", "can", "not", "cannot", "gon", "na", "gonna", "lem", "me", "got", "ta", "st")
+
+
+@given(st.lists(st.sampled_from((*PLAIN, "'s", "5", "la", "-lrb-", "caf\u00e9")), max_size=6))
+def test_plain_words_are_spelt_by_the_rules_of_others(tokens: list[str]) -> None:
+    """They go a short way, which knows that there is nothing to be joined."""
+    spelled = [_spell(token) for token in tokens]
+    tried = (_join(tokens, spelled), " ".join(spelled), "  ".join(spelled))
+    by_rule = next((text for text in tried if tokenise(text) == tokens), tried[0])
+    assert spell(tokens) == by_rule
 
 
 @settings(max_examples=30)

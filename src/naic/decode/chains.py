@@ -26,6 +26,7 @@ Floats = npt.NDArray[np.float64]
 # Sums of products of probabilities are as exact as sums of logarithms, and need a tenth of the
 # calls; between these no term that counts is lost to the ends of what a float64 can hold.
 LEAST, MOST = 1e-250, 1e30
+LOUDEST = 60.0  # a pair that adds more could make much of a word whose probability is none here
 
 
 def told(words: Words, log_probs: LogProbs, pairs: LogProbs) -> Floats:
@@ -72,19 +73,18 @@ def _own(log_probs: LogProbs) -> Floats:
 
 def _onward(words: Words, own: Floats, pairs: LogProbs) -> Floats:
     """(B, N, K) the logarithm of all that can come after each word; 0 if it ends the sentence."""
-    ended = words == PERIOD
-    with np.errstate(over="ignore", invalid="ignore"):
-        ways = np.exp(own[:, 1:, None] + pairs)  # (B, N-1, K, K)
-        ways *= ~ended[:, :-1, :, None]  # after a period there is one way to go on: to stop
-        found = ended[..., None].astype(np.float64)  # (B, N, K, 1)
-        found[:, -1] = 1.0
-        sums, by = found.swapaxes(0, 1)[::-1], ways.swapaxes(0, 1)[::-1]  # from the last agent on
-        for way, after, before in zip(by, sums, sums[1:], strict=False):
-            before += way @ after
-    if found.min() > LEAST and found.max() < MOST:  # and no NaN
-        logarithms: Floats = np.log(found[..., 0])
-        return logarithms
-    return _onward_by_logarithms(ended, own, pairs)
+    if pairs.max(initial=0.0) < LOUDEST:
+        found = np.ones_like(own)
+        # From the last agent on; after a period there is one way to go on: to stop.
+        arrays = found, np.exp(own), np.exp(pairs, dtype=np.float64), words != PERIOD
+        sums, said, ways, goes_on = (array.swapaxes(0, 1)[::-1] for array in arrays)
+        steps = zip(sums, said, ways, sums[1:], goes_on[1:], strict=False)
+        for after, own_said, way, before, onward in steps:
+            np.copyto(before, (way @ (own_said * after)[..., None])[..., 0], where=onward)
+        if found.min() > LEAST and found.max() < MOST:  # and no NaN
+            logarithms: Floats = np.log(found)
+            return logarithms
+    return _onward_by_logarithms(words == PERIOD, own, pairs)
 
 
 def _onward_by_logarithms(ended: npt.NDArray[np.bool_], own: Floats, pairs: LogProbs) -> Floats:

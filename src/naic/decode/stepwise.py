@@ -73,9 +73,21 @@ class Sentences(NamedTuple):
 
 
 @torch.no_grad()
-def greedy(model: Stepwise[M, C], memory: M) -> Sentences:
-    """One sentence for each image: the likeliest word, then the likeliest word after it, (B, N)."""
-    found = _write(model, memory, 1, lambda log_probs: log_probs.argmax(-1))
+def greedy(
+    model: Stepwise[M, C], memory: M, hear: Callable[[Tensor], None] | None = None
+) -> Sentences:
+    """One sentence for each image: the likeliest word, then the likeliest word after it, (B, N).
+
+    `hear` is told of the words (B,) at once, as they are written.
+    """
+
+    def pick(log_probs: Tensor) -> Tensor:
+        word = log_probs.argmax(-1)
+        if hear is not None:
+            hear(word[:, 0])
+        return word
+
+    found = _write(model, memory, 1, pick)
     return Sentences(found.words[:, 0], found.log_probs[:, 0])
 
 

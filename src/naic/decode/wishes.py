@@ -173,6 +173,6 @@ def _likeliest(found: Paths, scores: LogProbs) -> npt.NDArray[np.intp]:
     reach = np.isfinite(found.reached[stuck]).any(2).sum(1)  # agents that can speak, below N
     end[stuck] = np.maximum(reach - 1, 0)
     last[stuck] = found.reached[stuck, end[stuck]].argmax(1)
-    chosen = way_back(found.links, end, last)
+    chosen = way_back(found, end, last)
     chosen[stuck, reach] = scores[stuck, reach].argmin(1)  # a word that is forbidden
     return chosen

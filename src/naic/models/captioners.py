@@ -10,13 +10,15 @@ import torch
 from torch import Tensor, nn
 
 from naic.errors import CheckpointError, ConfigError
-from naic.models import eta, ort, transformer
+from naic.models import eta, nic, ort, transformer, updown
 from naic.models.chain import TRANSITIONS
 from naic.models.contract import CaptionerSpec
 
 CAPTIONERS: dict[str, CaptionerSpec] = {
     "causal": transformer.CAUSAL,
     "parallel": transformer.PARALLEL,
+    "nic": nic.NIC,
+    "updown": updown.UPDOWN,
     "ort": ort.ORT,
     "eta": eta.ETA,
 }

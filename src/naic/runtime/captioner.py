@@ -1,19 +1,30 @@
 """A trained model put to use: images in, captions out, each word with how sure the model is."""
 
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Literal, Unpack, overload
+from typing import Literal, TypeAlias, TypeVar, Unpack, overload
 
 import numpy as np
-import numpy.typing as npt
 
 from naic.data.decoding import decode_batches
+from naic.decode.best_first import Sentence
 from naic.decode.decoding import Decoding
 from naic.decode.wishes import Wishes, as_decoding
 from naic.errors import CheckpointError, ConfigError, ImageError
 from naic.files import WEIGHTS
-from naic.images.sources import ImageLike, ImageSource, any_source, is_one
+from naic.images.sources import ImageLike
+from naic.runtime.explain import Explained, Pass, agents_of
+from naic.runtime.given import (
+    Pixels,
+    all_of,
+    as_several,
+    check_pixels,
+    check_proposals,
+    check_several,
+    sources,
+)
 from naic.runtime.memory import enough_memory
 from naic.runtime.ready import make_ready
 from naic.runtime.rescore import Rescoring, as_said
@@ -23,6 +34,7 @@ from naic.runtime.sentences import (
     Proposals,
     Word,
     found_sentences,
+    texts,
     write,
 )
 
@@ -30,10 +42,8 @@ __all__ = ["Alternative", "Caption", "Captioner", "Rescoring", "Wishes", "Word",
 
 SHIPPED = Path(__file__).parent.parent / "shipped"
 BATCH = 16  # images at once: more are no faster on a CPU
-MOST_AT_ONCE = 4096
-# A Pillow image is read from its file when it is first used: if two threads hand over the same
-# one, not both at once.
-_READING = threading.Lock()
+Told = TypeVar("Told")
+Proposed: TypeAlias = tuple[Proposals, Sequence[Sequence[Sentence]] | None, Decoding]
 
 
 def shipped_model() -> Path:
@@ -145,11 +155,12 @@ class Captioner:
         """
         if alternatives and not details:
             raise ConfigError("alternatives", "they are details", "Give details=True too.")
-        several = _as_several(images)
-        captions = self.caption(several, alternatives=alternatives, **wishes)
-        if several is not images:
-            return captions[0] if details else captions[0].text
-        return captions if details else [caption.text for caption in captions]
+        several = as_several(images)
+        if details:
+            captions = self.caption(several, alternatives=alternatives, **wishes)
+            return captions if several is images else captions[0]
+        texts = all_of(self.texts(several, **wishes))
+        return texts if several is images else texts[0]
 
     @overload
     def pipeline(  # type: ignore[overload-overlap]
@@ -161,8 +172,8 @@ class Captioner:
         self, images: ImageLike | Iterable[ImageLike]
     ) -> list[dict[str, str]] | list[list[dict[str, str]]]:
         """The captions in the shape of an image-to-text pipeline of transformers."""
-        several = _as_several(images)
-        shaped = [[{"generated_text": said.text}] for said in self.caption(several)]
+        several = as_several(images)
+        shaped = [[{"generated_text": text}] for text in all_of(self.texts(several))]
         return shaped if several is images else shaped[0]
 
     def caption(
@@ -173,12 +184,7 @@ class Captioner:
         Raises:
             ImageError: an image that cannot be used. `each` goes on with the others.
         """
-        captions = []
-        for outcome in self.each(images, alternatives=alternatives, **wishes):
-            if isinstance(outcome, ImageError):
-                raise outcome
-            captions.append(outcome)
-        return captions
+        return all_of(self.each(images, alternatives=alternatives, **wishes))
 
     def each(
         self,
@@ -202,14 +208,24 @@ class Captioner:
         Raises:
             ConfigError: something was asked for that cannot be.
         """
-        if is_one(images):
-            raise ConfigError("images", "this is one image, not several", "Give a list: [it].")
-        if not 1 <= batch <= MOST_AT_ONCE:
-            raise ConfigError("batch", f"{batch} is not from 1 to {MOST_AT_ONCE:,}", "Try 16.")
-        return self._outcomes(images, batch, self._decoding(wishes, alternatives))
+        check_several(images, batch)
+        decoding = self._decoding(wishes, alternatives)
+        return self._outcomes(images, batch, partial(self._say, decoding=decoding))
+
+    def texts(
+        self, images: Iterable[ImageLike], *, batch: int = BATCH, **wishes: Unpack[Wishes]
+    ) -> Iterator[str | ImageError]:
+        """What `each` gives, as text alone: no probability is worked out, which takes less time.
+
+        Raises:
+            ConfigError: something was asked for that cannot be.
+        """
+        check_several(images, batch)
+        decoding = self._decoding(wishes, 0)
+        return self._outcomes(images, batch, partial(self._write, decoding=decoding))
 
     def say(
-        self, pixels: npt.NDArray[np.uint8], *, alternatives: int = 0, **wishes: Unpack[Wishes]
+        self, pixels: Pixels, *, alternatives: int = 0, **wishes: Unpack[Wishes]
     ) -> list[Caption]:
         """Captions for images that are decoded already.
 
@@ -222,11 +238,31 @@ class Captioner:
             ConfigError: these are no such pixels, or something was asked for that cannot be.
         """
         decoding = self._decoding(wishes, alternatives)
-        _check_pixels(pixels, self.engine.pixels)
+        check_pixels(pixels, self.engine.pixels)
         if not len(pixels):
             return []
         with enough_memory(len(pixels), self.engine.device):
             return list(self._say(pixels, decoding))
+
+    def explain(
+        self, pixels: Pixels, *, alternatives: int = 0, **wishes: Unpack[Wishes]
+    ) -> Explained:
+        """The caption of one image that is decoded already, and what each agent said for it.
+
+        The arguments are those of `say`, but for one image: uint8 (P, P, 3).
+
+        Raises:
+            ConfigError: as `say`; or the model writes word by word, and has no agents.
+        """
+        decoding = self._decoding(wishes, alternatives)
+        images = np.asarray(pixels)[None]
+        check_pixels(images, self.engine.pixels)
+        run = Pass(self.engine)
+        with enough_memory(1, self.engine.device):
+            said, found, asked = self._proposed(run, images, decoding)
+        [caption] = write(said, found, self.vocabulary, asked, self.calibration)
+        agents, end = agents_of(run.said, said, self.vocabulary, decoding)
+        return Explained(caption, agents, end, run.looks, run.seconds)
 
     def _decoding(self, wishes: Wishes, alternatives: int) -> Decoding:
         """How the words are found with these wishes."""
@@ -237,64 +273,44 @@ class Captioner:
         return decoding
 
     def _outcomes(
-        self, images: Iterable[ImageLike], batch: int, decoding: Decoding
-    ) -> Iterator[Caption | ImageError]:
+        self, images: Iterable[ImageLike], batch: int, say: Callable[[Pixels], Sequence[Told]]
+    ) -> Iterator[Told | ImageError]:
         device = self.engine.device
-        sources = (_source(image, number) for number, image in enumerate(images, 1))
         # A network on a CPU leaves little to decode with: threads do, and spare it the pipes.
         processes = device.type != "cpu"
         with enough_memory(batch, device):
             for seen in decode_batches(
-                sources, self.engine.pixels, batch=batch, processes=processes
+                sources(images), self.engine.pixels, batch=batch, processes=processes
             ):
-                outcomes: dict[int, Caption | ImageError] = dict(seen.errors)
+                outcomes: dict[int, Told | ImageError] = dict(seen.errors)
                 if seen.positions:
-                    captions = self._say(seen.pixels, decoding)
-                    outcomes.update(zip(seen.positions, captions, strict=True))
+                    outcomes.update(zip(seen.positions, say(seen.pixels), strict=True))
                 for position in sorted(outcomes):
                     yield outcomes[position]
 
-    def _say(self, pixels: npt.NDArray[np.uint8], decoding: Decoding) -> Sequence[Caption]:
+    def _say(self, pixels: Pixels, decoding: Decoding) -> Sequence[Caption]:
         """Captions for uint8 pixels (B, P, P, 3)."""
-        with self._turn:
-            said = self.engine(pixels)
-            self._check(said)
-            found = None
-            if self._rescorer is not None:
-                said, found = self._rescorer(said, decoding)
-                decoding = as_said(decoding)
-            elif decoding.alternatives and self._searches is not None:
-                words, scores = self._searches.beams(pixels, decoding.alternatives)
-                found = found_sentences(words.tolist(), scores.tolist())
+        said, found, decoding = self._proposed(self.engine, pixels, decoding)
         return write(said, found, self.vocabulary, decoding, self.calibration)
 
-    def _check(self, said: Proposals) -> None:
-        """Refuse words of which a model says nothing."""
-        numbers = np.isfinite(said.log_probs[..., 0]).all() and not np.isnan(said.log_probs).any()
-        if not numbers or (said.pairs is not None and not np.isfinite(said.pairs).all()):
-            why = "it gives no probability to any word: its weights are no numbers"
-            hint = "Use a whole copy of the model."
-            if self.engine.precision == "float16":
-                why += ", or too large for float16"
-                hint += ' Or compute with more: --runtime eager, or precision="bfloat16".'
-            raise CheckpointError(str(self._where), why, hint)
+    def _write(self, pixels: Pixels, decoding: Decoding) -> Sequence[str]:
+        """Their texts."""
+        said, _, decoding = self._proposed(self.engine, pixels, decoding)
+        return texts(said, self.vocabulary, decoding)
 
+    def _proposed(
+        self, engine: Callable[[Pixels], Proposals], pixels: Pixels, decoding: Decoding
+    ) -> Proposed:
+        """What is said of pixels, the sentences of a search, and what is asked of the words.
 
-def _check_pixels(pixels: npt.NDArray[np.uint8], side: int) -> None:
-    """Refuse what is not uint8 (B, side, side, 3)."""
-    own = isinstance(pixels, np.ndarray)
-    if not own or pixels.dtype != np.uint8 or pixels.shape[1:] != (side, side, 3):
-        found = f"{pixels.dtype} {pixels.shape}" if own else type(pixels).__name__
-        why = f"{found} is not uint8 (B, {side}, {side}, 3)"
-        hint = "Use naic.images.converting.square_pixels, or hand over the images: caption()."
-        raise ConfigError("pixels", why, hint)
-
-
-def _as_several(images: ImageLike | Iterable[ImageLike]) -> Iterable[ImageLike]:
-    """The images themselves, or the one image in a list."""
-    return [images] if is_one(images) else images  # type: ignore[return-value, list-item]
-
-
-def _source(image: ImageLike, number: int) -> ImageSource:
-    with _READING:
-        return any_source(image, number)
+        `engine` is the engine, however it is called.
+        """
+        with self._turn:
+            said = engine(pixels)
+            check_proposals(said, self._where, self.engine.precision)
+            if self._rescorer is not None:
+                return *self._rescorer(said, decoding), as_said(decoding)
+            if decoding.alternatives and self._searches is not None:
+                words, scores = self._searches.beams(pixels, decoding.alternatives)
+                return said, found_sentences(words.tolist(), scores.tolist()), decoding
+            return said, None, decoding

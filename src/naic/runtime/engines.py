@@ -123,6 +123,11 @@ class EagerEngine:
         """
         return self._whole.features
 
+    @property
+    def network(self) -> nn.Module:
+        """The captioner's network, without what it sees with if that is no part of it."""
+        return self._whole.model
+
     @torch.inference_mode()
     def __call__(self, pixels: Images) -> Proposals:
         """uint8 (B, P, P, 3) on the host, any B from 1 on."""

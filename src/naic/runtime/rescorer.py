@@ -245,17 +245,17 @@ def load_teacher(folder: Path, student: LoadedModel) -> TeacherForced:
 def _check_backbone(folder: Path, teacher: LoadedModel, student: LoadedModel) -> None:
     """The teacher is given what the student sees: it must have learnt from just that."""
     hint = "Train it on features of the model's backbone: naic prepare ... --weights MODEL"
-    own, other = _source(teacher), _source(student)
+    own, other = source(teacher), source(student)
     if own != other:
         said = "{} numbers from {} at {} pixels"
         why = f"{folder} sees {said.format(*own)}, and the model {said.format(*other)}"
         raise ConfigError(WHERE, why, hint)
-    if not _same_weights(teacher, student):
+    if not same_weights(teacher, student):
         why = f"{folder} learnt from {own[1]} with other weights than those the model sees with"
         raise ConfigError(WHERE, why, hint)
 
 
-def _source(loaded: LoadedModel) -> tuple[int, str, int]:
+def source(loaded: LoadedModel) -> tuple[int, str, int]:
     """What a captioner sees: the size of a feature, the backbone, and the side of the images."""
     settings, inside = loaded.settings, loaded.spec.backbone(loaded.settings.model)
     pixels = settings.pixels or DEFAULT_PIXELS
@@ -264,7 +264,7 @@ def _source(loaded: LoadedModel) -> tuple[int, str, int]:
     return settings.features, settings.backbone, pixels
 
 
-def _same_weights(one: LoadedModel, other: LoadedModel) -> bool:
+def same_weights(one: LoadedModel, other: LoadedModel) -> bool:
     """Whether two captioners see with the same weights, as far as it is known."""
     inside = [_inside(loaded) for loaded in (one, other)]
     digests = [
@@ -275,7 +275,7 @@ def _same_weights(one: LoadedModel, other: LoadedModel) -> bool:
     if all(inside) or not any(inside):
         return False
     # Published weights that lie in a file of their own have that file's digest.
-    name = _source(one)[1]
+    name = source(one)[1]
     try:
         published = backbone_spec(name).load(name, None).digest
         tensors = pretrained_backbone(name)

@@ -139,6 +139,18 @@ def write(
     return [_caption(wording, calibration, *row) for row in rows]
 
 
+def texts(proposals: Proposals, vocabulary: Vocabulary, decoding: Decoding) -> list[str]:
+    """The texts of the captions of B images, and nothing else of them: no probability is found.
+
+    Raises:
+        ConfigError: as `write`.
+    """
+    wording = Wording(vocabulary, decoding)
+    words, chosen = proposals.words, places_said(proposals, wording)
+    first = words[..., 0] if chosen is None else _of_chosen(words, chosen)
+    return [wording.text(wording.sentence(ids)) for ids in first.tolist()]
+
+
 def found_sentences(
     words: Sequence[Sequence[Sequence[int]]], scores: Sequence[Sequence[float]]
 ) -> list[list[Sentence]]:
@@ -153,29 +165,41 @@ def found_sentences(
     ]
 
 
-def _spoken(proposals: Proposals, wording: Wording) -> _Spoken:
-    """What each agent says put first; without repeats, no word comes twice in a row."""
-    words, log_probs, pairs = proposals
+def places_said(proposals: Proposals, wording: Wording) -> npt.NDArray[np.intp] | None:
+    """(B, N) which of its words each agent says; None: the first, in any case."""
+    words, _, pairs = proposals
     decoding, wished = wording.decoding, any(wording.wanted)
     if words.shape[-1] == 1 and decoding.prefer:
         why = "the model has one word for each place: it is causal, or its teacher has chosen"
         raise ConfigError("prefer", why, "Leave it out, or use a parallel model by itself.")
     one = words.shape[-1] == 1  # it heard what it said
     if pairs is None and (one or (decoding.repeats and not wished)):
-        return _Spoken(words, log_probs)
+        return None
     if wished:
-        said = as_wanted(*proposals, wording.wanted, repeats=decoding.repeats)
-    else:
-        said = (likeliest_words if decoding.repeats else without_repeats)(*proposals)
+        return as_wanted(*proposals, wording.wanted, repeats=decoding.repeats)
+    return (likeliest_words if decoding.repeats else without_repeats)(*proposals)
+
+
+def _of_chosen(words: npt.NDArray[np.int64], chosen: npt.NDArray[np.intp]) -> npt.NDArray[np.int64]:
+    """(B, N) the words (B, N, K) that were chosen."""
+    return words[np.arange(len(words))[:, None], np.arange(words.shape[1]), chosen]
+
+
+def _spoken(proposals: Proposals, wording: Wording) -> _Spoken:
+    """What each agent says put first; without repeats, no word comes twice in a row."""
+    words, log_probs, pairs = proposals
+    said = places_said(proposals, wording)
+    if said is None:
+        return _Spoken(words, log_probs)
     chosen = said[..., None]  # (B, N, 1)
     places = np.arange(words.shape[-1])
     own: npt.NDArray[np.floating[Any]] = log_probs
     costs: npt.NDArray[Any] = places
     chain = None
     if pairs is not None:
-        own = told_after(words, log_probs, pairs, chosen[..., 0])  # (B, N, K)
+        own = told_after(words, log_probs, pairs, said)  # (B, N, K)
         costs = -own
-        chain = (words, told(words, log_probs, pairs)) if decoding.alternatives else None
+        chain = (words, told(words, log_probs, pairs)) if wording.decoding.alternatives else None
     order = np.where(places == chosen, -np.inf, costs).argsort(-1, kind="stable")  # (B, N, K)
     order = order if pairs is None else order[..., :CHOICES]
     each = np.arange(len(words))[:, None, None], np.arange(words.shape[1])[:, None], order

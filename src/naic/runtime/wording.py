@@ -34,19 +34,19 @@ class Wording:
 
     def heard(self, ids: Sequence[int]) -> int:
         """How many of the agents say something: up to the period, and not what is forbidden."""
-        for place, id_ in enumerate(ids):
-            if id_ == PERIOD:
-                return place + 1
-            if id_ in self.wanted.forbidden:
-                return place
-        return len(ids)
+        end = ids.index(PERIOD) + 1 if PERIOD in ids else len(ids)
+        if self.wanted.forbidden:
+            barred = map(self.wanted.forbidden.__contains__, ids[:end])
+            return next(itertools.compress(itertools.count(), barred), end)
+        return end
 
     def sentence(self, ids: Sequence[int]) -> tuple[int, ...]:
         """The words that are kept of what was said.
 
         As `Decoding.sentence` cuts it; before a forbidden word; and so that the text fits.
         """
-        kept = self.decoding.sentence(ids[: self.heard(ids)], self.vocabulary)
+        said = ids[: self.heard(ids)] if self.wanted.forbidden else ids
+        kept = self.decoding.sentence(said, self.vocabulary)
         while not self._obeys(kept):
             kept = self.decoding.sentence(kept[:-1], self.vocabulary)
         return kept
@@ -75,11 +75,12 @@ class Wording:
         with the sum of their probabilities; where several agents say one thing, "two people", it
         has the product of theirs.
         """
+        word, forbidden = self.vocabulary.word, self.wanted.forbidden
         spoken = [
             [
-                (self.vocabulary.word(id_), math.exp(value))
+                (word(id_), math.exp(value))
                 for id_, value in zip(*own, strict=True)
-                if id_ not in self.wanted.forbidden
+                if id_ not in forbidden
             ]
             for own in zip(words[: len(kept)], log_probs, strict=False)
         ]

@@ -11,9 +11,9 @@ from starlette.exceptions import HTTPException
 
 from naic import __version__
 from naic.errors import ConfigError, ImageError, NaicError
-from naic.serve import reference
+from naic.serve import pages, reference
 from naic.serve.arrivals import Arrivals
-from naic.serve.contracts import ollama, openai, ours, photoprism
+from naic.serve.contracts import agents, ollama, openai, ours, photoprism, xmp
 from naic.serve.doors import Counted, Doors
 from naic.serve.metrics import CONTENT_TYPE
 from naic.serve.replies import Json
@@ -73,6 +73,8 @@ def make_routes(service: "Service", options: "ServeOptions") -> FastAPI:
         redoc_url=None,
     )
     app.include_router(ours.router(service, options))
+    app.include_router(xmp.router(options))
+    app.include_router(agents.router(service, options))
     for module in _CONTRACTS:
         app.include_router(module.router(service))
     for error in (NaicError, RequestValidationError, HTTPException, Exception):
@@ -82,6 +84,7 @@ def make_routes(service: "Service", options: "ServeOptions") -> FastAPI:
 
 def _add_own_pages(app: FastAPI, metrics: "Metrics", health: "Health") -> None:
     """What is for people and for those who look after servers."""
+    app.include_router(pages.router(POLICY))
 
     @app.get("/healthz", summary="Whether the model captions", responses={503: {}}, tags=["naic"])
     async def healthz() -> Json:

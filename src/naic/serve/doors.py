@@ -21,8 +21,8 @@ REFUSALS = (401, 403, 408, 413, 421, 429, 503)
 OPEN = ("/", "/healthz", "/page", "/docs")
 _SAFE = ("GET", "HEAD", "OPTIONS")
 _KINDS = (
-    *("/v1/caption", "/v1/agents", "/v1/xmp", "/v1/info", "/v1/chat", "/v1/responses"),
-    *("/v1/models", "/api/v1", "/api/generate", "/api/chat", "/api/tags", "/page"),
+    *("/v1/caption", "/v1/agents", "/v1/advantage", "/v1/xmp", "/v1/info", "/v1/chat"),
+    *("/v1/responses", "/v1/models", "/api/v1", "/api/generate", "/api/chat", "/api/tags", "/page"),
 )
 _OTHER = (
     "other"  # the route of paths that are none: a stranger must not fill the metrics with names

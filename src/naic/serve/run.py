@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import uvicorn
 
 from naic.errors import ConfigError, NaicError
+from naic.serve.agents import load_view
 from naic.serve.app import make_app
 from naic.serve.health import Health
 from naic.serve.metrics import Metrics
@@ -22,6 +23,7 @@ from naic.tasks.caption.speaker import load_captioner
 if TYPE_CHECKING:
     from naic.errors import Problem
     from naic.runtime.captioner import Captioner
+    from naic.serve.agents import View
     from naic.serve.options import ServeOptions
 
 Load = Callable[["ServeOptions"], "Captioner"]
@@ -114,13 +116,18 @@ class Running:
     async def _begin(self, worker: Worker, server: _Server, address: str) -> None:
         """Load the model; meanwhile requests are told to come again."""
         try:
-            captioner = await asyncio.to_thread(self.load, self.options)
+            captioner, view = await asyncio.to_thread(self._load)
         except Exception as error:
             self.error, server.should_exit = error, True
             return
-        worker.begin(captioner)
+        worker.begin(captioner, view)
         engine = captioner.engine
         self.tell(f"{address} ({engine.runtime}, {engine.precision}, {engine.device})")
+
+    def _load(self) -> "tuple[Captioner, View]":
+        """The model, and what its agents' view has."""
+        captioner = self.load(self.options)
+        return captioner, load_view(self.options, captioner)
 
     def _died(self, server: _Server, worker: Worker) -> None:
         dead = worker.batcher.dead

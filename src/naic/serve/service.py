@@ -12,9 +12,15 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 from naic.errors import ImageError, NaicError
 
 if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
     from naic.decode.wishes import Wishes
     from naic.runtime.captioner import Captioner
     from naic.runtime.sentences import Caption
+    from naic.serve.agents import View
+
+    Pixels = npt.NDArray[np.uint8]
 
 T = TypeVar("T")
 
@@ -91,6 +97,23 @@ class Service(Protocol):
         Raises:
             Refused: the queue is full, it took too long, or the server is starting or draining.
             ConfigError: something was asked for that cannot be.
+        """
+        ...
+
+    @property
+    def view(self) -> "View":
+        """What the agents' view has beside captions."""
+        ...
+
+    async def look(self, photo: Upload, asked: Asked, work: Callable[["Pixels", Asked], T]) -> T:
+        """What `work` gives, in its turn, of a photo's pixels (P, P, 3) and of what is asked.
+
+        To what is asked the server's own wishes are added, as for a caption.
+
+        Raises:
+            ImageError: the photo cannot be used.
+            Refused: as `caption`.
+            ConfigError: likewise.
         """
         ...
 

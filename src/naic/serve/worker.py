@@ -17,6 +17,7 @@ from naic.decode.wishes import Wishes, as_decoding
 from naic.errors import ImageError
 from naic.files import printable
 from naic.images.sources import BytesImage
+from naic.serve.agents import View
 from naic.serve.batcher import LONGEST_RETRY, Batcher, gone, stopping
 from naic.serve.service import PLAIN, Asked, Refused, Upload
 
@@ -54,11 +55,12 @@ class Worker:
         self.draining = False
         self._options, self._metrics = options, metrics
         self._captioner: Captioner | None = None
+        self._view = View()
         self._decoder: ImageDecoder | None = None
         self._batcher: Batcher[_Photo, Caption | ImageError] | None = None
 
-    def begin(self, captioner: "Captioner") -> None:
-        """Take the model into service."""
+    def begin(self, captioner: "Captioner", view: View) -> None:
+        """Take the model into service, and what its agents' view has."""
         options, engine = self._options, captioner.engine
         # As a captioner decodes for itself: a network on a CPU leaves little to decode with.
         self._decoder = ImageDecoder(
@@ -66,7 +68,7 @@ class Worker:
             engine.pixels,
             isolated=engine.device.type != "cpu",
         )
-        self._captioner = captioner
+        self._captioner, self._view = captioner, view
         self._batcher = Batcher(
             self._work, batch=options.batch, queue=options.queue, told=self._metrics.batch
         )
@@ -78,6 +80,13 @@ class Worker:
         if self._captioner is None:
             raise Refused(503, *_STARTING, retry_after=2)
         return self._captioner
+
+    @property
+    def view(self) -> View:
+        """What the agents' view has."""
+        if self._captioner is None:
+            raise Refused(503, *_STARTING, retry_after=2)
+        return self._view
 
     @property
     def batcher(self) -> "Batcher[_Photo, Caption | ImageError]":
@@ -102,6 +111,30 @@ class Worker:
         self._metrics.images.labels("captioned").inc(len(outcomes) - failed)
         self._metrics.images.labels("unusable").inc(failed)
         return outcomes
+
+    async def look(self, photo: Upload, asked: Asked, work: Callable[[Pixels, Asked], T]) -> T:
+        """What `work` gives of a photo's pixels, in the model's thread; see `Service`."""
+        batcher = self._open(1)
+        self._key(asked)
+        batcher.check_room(1)
+        waiting = self._decode(photo)
+        wishes: Wishes = {**self._options.wishes, **asked.wishes}
+        whole = Asked(asked.alternatives, wishes)
+
+        def now() -> T:
+            if error := _error(waiting):
+                raise error
+            return work(waiting.pixels, whole)
+
+        try:
+            outcome = await self._in_time(batcher.turn(now))
+        except ImageError:
+            self._metrics.images.labels("unusable").inc()
+            raise
+        finally:
+            waiting.error.cancel()
+        self._metrics.images.labels("captioned").inc()
+        return outcome
 
     async def turn(self, work: Callable[[], T]) -> T:
         """What `work` gives, in the model's thread; see `Service`."""

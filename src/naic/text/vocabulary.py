@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -32,6 +33,8 @@ MAX_IDS = 16_383  # CIDEr packs four ids of 14 bits into one integer
 
 _FORMAT = "naic-vocabulary"
 _VERSION = 1
+_LETTERS = re.compile("[a-z ]*")
+_HALVES = frozenset(SPLITS.values())
 _CLITICS = frozenset(["'s", "'m", "'d", "'re", "'ve", "'ll", "n't"])
 # Control characters, halves of characters, ends of lines and paragraphs; then what turns the
 # direction of writing.
@@ -52,10 +55,13 @@ class Vocabulary:
 
     words: tuple[str, ...]
     _ids: dict[str, int] = field(init=False, repr=False, compare=False)
+    _spoken: dict[int, str] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         _check(self.words, "vocabulary")
         object.__setattr__(self, "_ids", {word: i for i, word in enumerate(self.words)})
+        spoken = dict(enumerate(self.words[len(SPECIAL) :], len(SPECIAL)))
+        object.__setattr__(self, "_spoken", spoken)
 
     @classmethod
     def build(cls, captions: Iterable[str], *, more_than: int = 5) -> Self:
@@ -117,12 +123,12 @@ class Vocabulary:
         For the ids of a caption of known words, tokenising the sentence gives its words again. The
         exceptions are tokens that depend on a sign which was dropped, such as "it." out of "it.,".
         """
-        tokens: list[str] = []
-        for i in ids:
-            if i == PERIOD:
-                break
-            if i not in (BOS, PAD):
-                tokens.append(self.word(i))
+        ids = [*ids]
+        try:
+            tokens = [self._spoken[i] for i in ids]
+        except KeyError:  # a mark, or no id at all
+            end = ids.index(PERIOD) if PERIOD in ids else len(ids)
+            tokens = [self.word(i) for i in ids[:end] if i not in (BOS, PAD)]
         return spell(tokens)
 
     def save(self, path: Path) -> None:
@@ -189,6 +195,9 @@ def _harmless(word: str) -> bool:
 
 def spell(tokens: list[str]) -> str:
     """Tokens as a sentence, clitics joined to their words."""
+    plain = " ".join(tokens)
+    if _LETTERS.fullmatch(plain) and _HALVES.isdisjoint(tokens):
+        return plain  # nearly all captions: nothing is to be joined, and nothing can be taken apart
     spelled = [_spell(token) for token in tokens]
     readable = _join(tokens, spelled)
     # "5" and "1/2" side by side would become one fraction; two spaces keep them apart.

@@ -1,5 +1,6 @@
 """Student and teacher: of one shape, seeing alike, and the teacher never done early."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -7,17 +8,20 @@ import pytest
 import torch
 
 from naic.errors import CheckpointError, ConfigError
-from naic.models.folder import load_model
+from naic.models.captioners import CAPTIONERS
+from naic.models.folder import ModelSettings, load_model, write_model
+from naic.models.nic import Nic, NicConfig
 from naic.runtime.load import load_whole
-from naic.runtime.sentences import Caption, Proposals
+from naic.runtime.sentences import Proposals
 from naic.tasks.benchmark import models as models_module
 from naic.tasks.benchmark.models import Contest, Way, make_pairs, transformer_base
-from naic.text.vocabulary import PAD, PERIOD
-from tests.runtime.small import CHAIN, LENGTH, NETWORK, PIXELS, make_model
+from naic.text.vocabulary import PAD, PERIOD, SPECIAL, Vocabulary
+from tests.runtime.small import CHAIN, LENGTH, NETWORK, PIXELS, WORDS, make_model
 
-OTHERS = ["eta", "ort"]  # that write word by word, too
 CPU = torch.device("cpu")
 WAYS = [Way(), *(Way(True, width, cached) for width in (1, 3) for cached in (True, False))]
+WRITERS = [name for name, spec in CAPTIONERS.items() if spec.reads_words and name != "causal"]
+AGAIN = [name for name in WRITERS if CAPTIONERS[name].holds_backbone]  # other Transformers
 
 
 @pytest.fixture(scope="module")
@@ -27,9 +31,9 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     make_model(folder / "backbone")
     make_model(folder / "chain", backbone=NETWORK, transitions=4)
     make_model(folder / "teacher", "causal", backbone=NETWORK, seed=7)
-    for name in OTHERS:
-        make_model(folder / name, name, backbone=NETWORK, seed=7)
     make_model(folder / "ends", "causal", backbone=NETWORK, says=".")
+    for name in WRITERS:
+        make_model(folder / name, name, backbone=NETWORK if name in AGAIN else "", seed=7)
     return folder
 
 
@@ -62,7 +66,7 @@ def test_a_student_with_transitions_has_a_teacher_without(models: Path, way: Way
 
 
 @pytest.mark.parametrize("way", WAYS[1:])
-@pytest.mark.parametrize("teacher", ["teacher", "ends", *OTHERS])
+@pytest.mark.parametrize("teacher", ["teacher", "ends", *AGAIN])
 def test_a_teacher_writes_all_its_words(models: Path, teacher: str, way: Way) -> None:
     made = ring(models / "seeing", models / teacher, words=5)
     words = said(made, "whole", way, 3).words
@@ -70,7 +74,7 @@ def test_a_teacher_writes_all_its_words(models: Path, teacher: str, way: Way) ->
     assert not np.isin(words, (PERIOD, PAD)).any()
 
 
-@pytest.mark.parametrize("teacher", ["teacher", *OTHERS])
+@pytest.mark.parametrize("teacher", ["teacher", *AGAIN])
 def test_the_caches_make_no_difference_to_the_words(models: Path, teacher: str) -> None:
     made = ring(models / "seeing", models / teacher)
     for width in (1, 3):
@@ -79,19 +83,46 @@ def test_the_caches_make_no_difference_to_the_words(models: Path, teacher: str) 
         assert np.array_equal(with_, without)
 
 
-@pytest.mark.parametrize("name", ["teacher", *OTHERS])
+@pytest.mark.parametrize("name", WRITERS)
+def test_a_captioner_of_another_kind_stands_in_the_teachers_place(models: Path, name: str) -> None:
+    for student in ("seeing", "backbone"):
+        made = ring(models / student, models / name, words=5)
+        for way in (Way(True), Way(True, 3)):
+            whole, decode = (said(made, part, way, 2).words for part in ("whole", "decode"))
+            assert whole.shape == (2, 5, 1)
+            assert not np.isin(whole, (PERIOD, PAD)).any()
+            assert np.array_equal(whole[0], decode[0])
+    with pytest.raises(ConfigError, match="MODEL: it writes word by word"):
+        make_pairs(load_whole(models / name), None, 4)
+
+
+def test_one_of_other_words_or_features_is_refused(models: Path, tmp_path: Path) -> None:
+    loaded = load_whole(models / "seeing")
+    vocabulary = Vocabulary((*SPECIAL, "a"))
+    for name, features, words in (("words", 1280, vocabulary), ("small", 5, WORDS)):
+        config = NicConfig(width=8, length=LENGTH)
+        made = ModelSettings("nic", features, len(words), NETWORK, config)
+        weights = Nic(config, features, len(words)).state_dict()
+        write_model(tmp_path / name, weights, made, words, "")
+    with pytest.raises(ConfigError, match=r"--teacher: .*words has other words"):
+        make_pairs(loaded, tmp_path / "words", 4)
+    with pytest.raises(ConfigError, match=r"--teacher: .* of size 5, and these have 1280"):
+        make_pairs(loaded, tmp_path / "small", 4)
+
+
+@pytest.mark.parametrize("name", ["teacher", *AGAIN])
 def test_a_teacher_has_its_own_weights_and_the_students_backbone(models: Path, name: str) -> None:
     made = ring(models / "seeing", models / name)
     pair = made.pairs["whole"]
     taught = load_whole(models / name).whole.model.state_dict()
     assert pair.teacher is not None
     student, teacher = pair.student.model.state_dict(), pair.teacher.model.state_dict()
+    assert pair.teacher.backbone is pair.student.model.backbone
+    assert not any(key.startswith("backbone.") for key in teacher)
     assert pair.teacher.spec is load_whole(models / name).whole.spec
     name = "decoder.output.weight"
     assert torch.equal(teacher[name], taught[name])
     assert not torch.equal(teacher[name], student[name])
-    backbone = next(key for key in student if key.startswith("backbone."))
-    assert torch.equal(teacher[backbone], student[backbone])
     other = ring(models / "seeing").pairs["whole"].teacher
     assert other is not None
     assert torch.equal(other.model.state_dict()[name], student[name])
@@ -102,7 +133,7 @@ def test_words_as_text(models: Path) -> None:
     captions = made.runner("whole", Way(text=True), "eager", "float32", 2)()
     assert isinstance(captions, list)
     assert len(captions) == 2
-    assert all(isinstance(caption, Caption) for caption in captions)
+    assert all(isinstance(caption, str) for caption in captions)
 
 
 def test_onnx_says_the_same(models: Path) -> None:
@@ -135,11 +166,10 @@ def test_what_cannot_be_compared_is_refused(models: Path, tmp_path: Path) -> Non
 
 
 def test_another_shape_is_refused(models: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    loaded = load_whole(models / "seeing")
-    other = load_whole(models / "teacher").whole.model
-    object.__setattr__(other.config, "heads", 4)
-    found = load_model(models / "teacher")._replace(model=other)
-    monkeypatch.setattr("naic.tasks.benchmark.models.load_model", lambda _: found)
+    loaded, found = load_whole(models / "seeing"), load_model(models / "teacher")
+    config = replace(found.settings.model, heads=4)
+    found = found._replace(settings=replace(found.settings, model=config))
+    monkeypatch.setattr("naic.tasks.benchmark.teachers.load_model", lambda _: found)
     with pytest.raises(ConfigError, match=r"--teacher: heads is 4 in .*, and 2 in the student"):
         make_pairs(loaded, models / "teacher", 4)
 

@@ -53,9 +53,17 @@ class Fake:
     seen: list[str] = field(default_factory=list)
     batches: list[int] = field(default_factory=list)
     wishes: list[Wishes] = field(default_factory=list)
+    texts_alone: int = 0
 
     def load(self, options: CaptionOptions) -> "Fake":
         return self
+
+    def texts(
+        self, images: Iterable[str], *, batch: int, **wishes: Unpack[Wishes]
+    ) -> Iterator[Any]:
+        self.texts_alone += 1
+        for said in self.each(images, batch=batch, alternatives=0, **wishes):
+            yield said if isinstance(said, ImageError) else said.text
 
     def each(
         self, images: Iterable[str], *, batch: int, alternatives: int, **wishes: Unpack[Wishes]

@@ -51,6 +51,20 @@ def test_captions_are_printed_and_problems_told_in_order(home: Path) -> None:
     assert heard.reports[-1] == Progress(5, 5, 2)
 
 
+@pytest.mark.parametrize("kind", ["text", "json", "jsonl", "csv", "txt", "coco"])
+def test_where_the_text_is_enough_nothing_else_is_asked_for(home: Path, kind: str) -> None:
+    touch(Path("q"), "7.jpg")
+    fake = Fake()
+    run("q", fake=fake, format=kind, max_words=3)
+    assert fake.texts_alone == 1
+    details: list[dict[str, Any]] = [{"min_confidence": 0.01}]
+    if kind in ("text", "json", "csv"):
+        details += [{"confidence": True}, {"alternatives": 2}]
+    for asked in details:
+        run("q", fake=fake, format=kind, existing="overwrite" if kind == "txt" else None, **asked)
+    assert fake.texts_alone == 1
+
+
 def test_the_captioner_gets_what_was_asked_for(home: Path) -> None:
     fake = Fake()
     _, heard = run("p/1.jpg", fake=fake, format="jsonl", batch=7, alternatives=3, max_words=2)

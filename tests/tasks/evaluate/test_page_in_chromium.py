@@ -1,9 +1,6 @@
 """The page of captions in a real browser: rows, order, keys, pictures, and nothing from outside."""
 
-import json
-import os
 import shutil
-import subprocess
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -16,9 +13,10 @@ from naic.data.shapes import dataset
 from naic.tasks.evaluate.options import EvaluateOptions
 from naic.tasks.evaluate.report import write_reports
 from naic.tasks.evaluate.run import Evaluation, evaluate
+from tests import chromium
+from tests.chromium import find_tools
 from tests.tasks.evaluate.evaluations import first_captions, write_results
 
-DRIVER = Path(__file__).with_name("page.mjs")
 SCENES = 300
 EVIL = (
     "a a <script>hacked = 1</script><img src=x onerror=hacked=1><!-- \u2028 </script> \u202e with"
@@ -30,32 +28,12 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def tools() -> tuple[Path, str]:
-    """Where the npm packages are, and Chromium."""
-    folder, chromium = os.environ.get("NAIC_WEB"), shutil.which("chromium")
-    modules = Path(folder or "", "node_modules")
-    if folder is None or chromium is None or not (modules / "axe-core").is_dir():
-        pytest.skip("takes chromium, and NAIC_WEB: where playwright-core and axe-core are")
-    return modules, chromium
+    return find_tools()
 
 
 @pytest.fixture
 def drive(tools: tuple[Path, str]) -> Drive:
-    modules, chromium = tools
-
-    def run(page: Path, steps: list[list[Any]]) -> dict[str, Any]:
-        spec = {
-            "playwright": str(modules / "playwright-core"),
-            "chromium": chromium,
-            "page": str(page),
-            "steps": steps,
-        }
-        told = subprocess.run(
-            ["node", str(DRIVER), json.dumps(spec)], check=True, stdout=subprocess.PIPE
-        )
-        found: dict[str, Any] = json.loads(told.stdout)
-        return found
-
-    return run
+    return lambda page, steps: chromium.drive(tools, page=str(page), steps=steps)
 
 
 @pytest.fixture

@@ -58,6 +58,10 @@ class Opening:
         self.loaded += 1
         return self
 
+    def texts(self, images: Iterable[str], **how: Any) -> Iterator[Any]:
+        for said in self.each(images, alternatives=0, **how):
+            yield said if isinstance(said, ImageError) else said.text
+
     def each(self, images: Iterable[str], **how: Any) -> Iterator[Any]:
         paths = list(images)
         self.batches.append(len(paths))

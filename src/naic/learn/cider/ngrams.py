@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -55,7 +56,40 @@ def encode_reference(caption: str, vocabulary: Vocabulary) -> list[int]:
     return vocabulary.encode(tokens, len(tokens) + 1)
 
 
-def count_in_parts(
+class Grams(NamedTuple):
+    """The n-grams of the captions of I images, as `References` has them.
+
+    Attributes:
+        starts: (I + 1,) where those of each image begin.
+        keys: (G,) ascending within an image.
+        owners: (G,) the image of each.
+        counts: (G, R) how often it occurs in each caption.
+        lengths: (I, R) words of each caption.
+        amounts: (I,) how many captions.
+    """
+
+    starts: Ints
+    keys: Ints
+    owners: Ints
+    counts: npt.NDArray[np.uint8]
+    lengths: Ints
+    amounts: Ints
+
+
+def count_all(captions: Sequence[Sequence[str]], vocabulary: Vocabulary) -> Grams:
+    """The n-grams of the captions of one image or more."""
+    amounts = np.array([len(texts) for texts in captions], np.int64)
+    lengths = np.zeros((len(captions), int(amounts.max())), np.int64)
+    keys, counts, sizes = (
+        np.concatenate(parts)
+        for parts in zip(*_count_in_parts(captions, vocabulary, lengths), strict=True)
+    )
+    starts = np.concatenate([[0], np.cumsum(sizes)])
+    owners = np.repeat(np.arange(len(captions)), sizes)
+    return Grams(starts, keys, owners, counts, lengths, amounts)
+
+
+def _count_in_parts(
     captions: Sequence[Sequence[str]], vocabulary: Vocabulary, lengths: Ints
 ) -> Iterator[tuple[Ints, npt.NDArray[np.uint8], Ints]]:
     """Keys, counts and numbers of n-grams of some thousand images at a time; fills `lengths`."""

@@ -19,7 +19,13 @@ from safetensors.numpy import save
 from naic.data.features import FeatureStore
 from naic.errors import ConfigError, DataError, StoreError, VocabularyError
 from naic.files import write_atomically
-from naic.learn.cider.ngrams import Frequencies, count_frequencies, count_in_parts, inverse_norms
+from naic.learn.cider.ngrams import (
+    Frequencies,
+    Grams,
+    count_all,
+    count_frequencies,
+    inverse_norms,
+)
 from naic.metrics.ngrams import ORDERS
 from naic.text import Vocabulary
 
@@ -83,39 +89,40 @@ class References:
                 else "an image has one string where a list of captions is expected",
                 "Give a list of captions for each image, and as many yes or no for training.",
             )
-        amounts = np.array([len(texts) for texts in captions], np.int64)
-        if not (chosen & (amounts > 0)).any():
+        counting = chosen & np.array([len(texts) > 0 for texts in captions], bool)
+        if not counting.any():
             raise DataError(
                 "references",
                 "no training image has a caption, so n-grams have no document frequency",
                 "Name the training splits, or prepare a dataset with captions.",
             )
-        width = int(amounts.max())
-        lengths = np.zeros((len(captions), width), np.int64)
-        parts = list(count_in_parts(captions, vocabulary, lengths))
-        keys = np.concatenate([part[0] for part in parts])
-        counts = np.concatenate([part[1] for part in parts])
-        sizes = np.concatenate([part[2] for part in parts])
-        starts = np.concatenate([[0], np.cumsum(sizes)])
-        owners = np.repeat(np.arange(len(captions)), sizes)  # (G,)
-        images = int((chosen & (amounts > 0)).sum())
-        frequencies = count_frequencies(keys[chosen[owners]], images)
-        documents = frequencies.look_up(keys)
+        grams = count_all(captions, vocabulary)
+        frequencies = count_frequencies(grams.keys[chosen[grams.owners]], int(counting.sum()))
+        return cls._of(grams, frequencies, vocabulary, _digest(captions, chosen))
+
+    def of_others(self, captions: Sequence[Sequence[str]], vocabulary: Vocabulary) -> Self:
+        """Tables of other images, by the document frequencies of these; the same vocabulary."""
+        return self._of(count_all(captions, vocabulary), self.frequencies, vocabulary, self.origin)
+
+    @classmethod
+    def _of(
+        cls, grams: Grams, frequencies: Frequencies, vocabulary: Vocabulary, origin: str
+    ) -> Self:
+        documents = frequencies.look_up(grams.keys)
+        squared = frequencies.squared_weights(documents)
         inverse = inverse_norms(
-            keys, owners, counts, frequencies.squared_weights(documents), lengths.shape
+            grams.keys, grams.owners, grams.counts, squared, grams.lengths.shape
         )
-        origin = _digest(captions, chosen)
-        fingerprint = vocabulary.fingerprint
         return cls(
-            starts,
-            keys,
+            grams.starts,
+            grams.keys,
             documents,
-            counts,
+            grams.counts,
             inverse,
-            lengths,
-            amounts,
+            grams.lengths,
+            grams.amounts,
             frequencies,
-            fingerprint,
+            vocabulary.fingerprint,
             origin,
             len(vocabulary),
         )

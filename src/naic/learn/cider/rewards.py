@@ -6,6 +6,7 @@ for a CPU, and `torch` for any device, which never waits for the host and can be
 graph or compiled.
 """
 
+import copy
 import importlib.util
 import math
 import threading
@@ -131,6 +132,17 @@ class TorchRewards(Rewards):
         self._references = references
         self._device = device
         self._mix = (mix.cider, mix.bleu4)
+
+    def of_others(self, references: References) -> "TorchRewards":
+        """The same for other images (`References.of_others`), by the same document frequencies.
+
+        These are many, and are not brought to the device again.
+        """
+        made = copy.copy(self)
+        made._tables = self._kernels.make_tables(references, self._device, self._tables)
+        made._judged = ~made._tables.absent.all(1)
+        made._references, made._patterns = references, {}
+        return made
 
     def score(self, words: Tensor, image_index: Tensor) -> Tensor:
         """(B,) the rewards of the captions."""

@@ -20,7 +20,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from naic.errors import DataError
-from naic.learn.cider.ngrams import BITS
+from naic.learn.cider.ngrams import BITS, Frequencies
 from naic.learn.cider.references import References
 from naic.metrics.cider import SIGMA, SMALL, TINY
 from naic.metrics.ngrams import ORDERS
@@ -73,8 +73,10 @@ class Pattern:
     earlier: Tensor  # (N, N) true where the second place is not after the first
 
 
-def make_tables(references: References, device: torch.device) -> DeviceTables:
-    """Bring the tables to the device."""
+def make_tables(
+    references: References, device: torch.device, like: DeviceTables | None = None
+) -> DeviceTables:
+    """Bring the tables to the device; what n-grams weigh may be there already, as in `like`."""
     frequencies = references.frequencies
     _check_size(references)
 
@@ -86,8 +88,7 @@ def make_tables(references: References, device: torch.device) -> DeviceTables:
     # The public code's length is the number of bigrams: no words and one word are alike.
     lengths = np.maximum(1, references.lengths)
     longest = int(lengths.max())
-    order = np.argsort(frequencies.bucket_keys)
-    weights = frequencies.squared_weights(frequencies.bucket_documents[order])
+    known, weights = _known(frequencies, device) if like is None else (like.known, like.weights)
     return DeviceTables(
         keys=_in_rows(put(references.keys), put(references.starts), NO_KEY),
         counts=_in_rows(put(references.counts), put(references.starts), 0),
@@ -97,10 +98,18 @@ def make_tables(references: References, device: torch.device) -> DeviceTables:
         nearness=put(np.exp(-(np.arange(-longest, LONGEST + 1) ** 2) / (2 * SIGMA**2))),
         offsets=put(lengths - longest),
         brevity=put(_brevity(longest)),
-        known=pad(put(frequencies.bucket_keys[order]), (0, 1), value=NO_KEY),
-        weights=pad(put(weights), (0, 1)),
+        known=known,
+        weights=weights,
         unseen=torch.tensor(frequencies.weights[0], dtype=torch.float64, device=device),
     )
+
+
+def _known(frequencies: Frequencies, device: torch.device) -> tuple[Tensor, Tensor]:
+    """(K + 1,) the n-grams of two training images or more, and what they weigh."""
+    order = np.argsort(frequencies.bucket_keys)
+    weights = frequencies.squared_weights(frequencies.bucket_documents[order])
+    keys = torch.as_tensor(frequencies.bucket_keys[order], device=device)
+    return pad(keys, (0, 1), value=NO_KEY), pad(torch.as_tensor(weights, device=device), (0, 1))
 
 
 def _check_size(references: References) -> None:

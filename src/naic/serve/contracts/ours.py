@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from naic.serve.options import ServeOptions
 
 M = TypeVar("M", bound=BaseModel)
+Wanted = TypeVar("Wanted", bound="Options")
 PATHS = ("/v1",)
+MOST_SENTENCES = 100
 _KINDS = f"{FORM} or application/json"
 _HINT = 'curl -F files=@photo.jpg, or JSON: {"image": BASE64}'
 
@@ -32,7 +34,7 @@ class Options(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    alternatives: int = Field(0, ge=0, le=100, description="whole sentences to give")
+    alternatives: int = Field(0, ge=0, le=MOST_SENTENCES, description="whole sentences to give")
     max_words: int | None = Field(None, ge=1, description="cut longer captions")
     max_chars: int | None = Field(None, ge=1, description="cut longer captions")
     forbid: str | list[str] = Field("", description="words that are not said")
@@ -118,15 +120,12 @@ def refusals(*statuses: int) -> dict[int | str, dict[str, Any]]:
     return {status: {"model": Problems} for status in statuses}
 
 
-def router(
-    service: Service, options: "ServeOptions", agents: dict[str, Any] | None = None
-) -> APIRouter:
+def router(service: Service, options: "ServeOptions") -> APIRouter:
     """The routes.
 
     Args:
         service: gives the captions.
         options: the limits that clients are told.
-        agents: what is known of the agents' view.
     """
     routes = APIRouter(tags=["naic"])
 
@@ -136,24 +135,22 @@ def router(
         response_model=Answer,
         responses=refusals(401, 403, 408, 413, 415, 421, 429, 503)
         | {422: {"model": Answer | Problems, "description": "No photo could be used"}},
-        openapi_extra={"requestBody": _request_body()},
+        openapi_extra={"requestBody": request_body(Options, Body)},
     )
     async def caption(request: Request) -> Json:
-        photos, asked = await _asked(request, options.max_images)
-        results = await _captioned(service, photos, asked)
+        photos, given = await asked_of(request, options.max_images, Options, Body)
+        results = await _captioned(service, photos, given.asked())
         worked = any("caption" in result for result in results)
         return Json({"model": service.model, "results": results}, 200 if worked else 422)
 
     @routes.get("/v1/info", summary="The model and the server's limits")
     async def info() -> dict[str, Any]:
-        return _info(service, options, agents)
+        return _info(service, options)
 
     return routes
 
 
-def _info(
-    service: Service, options: "ServeOptions", agents: dict[str, Any] | None
-) -> dict[str, Any]:
+def _info(service: Service, options: "ServeOptions") -> dict[str, Any]:
     captioner = service.captioner
     engine = captioner.engine
     return {
@@ -169,34 +166,59 @@ def _info(
             "images": options.max_images,
             "body": options.body_bytes,
             "pixels": options.image_pixels,
-            "alternatives": 100,
+            "alternatives": options.rescore_choices if options.rescore else MOST_SENTENCES,
         },
-        "agents": agents,
+        "agents": service.view.told(),
     }
 
 
-async def _asked(request: Request, max_images: int) -> tuple[list[Upload | ImageError], Asked]:
-    """The photos of a request, of which some may be none, and what it wants of them."""
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+async def asked_of(
+    request: Request, max_images: int, options: type[Wanted], body: type[Body]
+) -> tuple[list[Upload | ImageError], Wanted]:
+    """The photos of a request, of which some may be none, and what it wants of them.
+
+    Args:
+        request: a form or JSON.
+        max_images: of a form.
+        options: what a form may ask for.
+        body: what JSON may have: these options, too.
+    """
+    kind = content_type(request)
     if kind == FORM:
         async with form_of(request, max_images) as form:
             given = {name: value for name, value in form.multi_items() if name != "files"}
-            return [*await photos_of(form)], _valid(Options, given).asked()
+            return [*await photos_of(form)], valid(options, given)
     if kind != "application/json":
         raise Refused(415, "the request", f"{kind or 'nothing'!r} is not {_KINDS}", _HINT)
+    wanted = await json_of(request, body, _HINT)
+    texts = [*([] if wanted.image is None else [wanted.image]), *wanted.images]
+    if not texts:
+        raise Refused(422, "the request", "it has no image", _HINT)
+    if wanted.names and len(wanted.names) != len(texts):
+        why = f"{len(wanted.names)} names are not one for each of {len(texts)} images"
+        raise Refused(422, "names", why, "Give as many, or none.")
+    names = wanted.names or [f"image {number}" for number in range(1, len(texts) + 1)]
+    photos = [_upload(text, name) for text, name in zip(texts, names, strict=True)]
+    return photos, wanted  # type: ignore[return-value]  # a body has the options
+
+
+def content_type(request: Request) -> str:
+    """What the body is said to be, without its parameters."""
+    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
+async def json_of(request: Request, kind: type[M], hint: str) -> M:
+    """The body of a request that is JSON.
+
+    Raises:
+        Refused: it is none; `hint` says what to send.
+        RequestValidationError: it is not as it should be.
+    """
     try:
         parsed = json.loads(await request.body())
     except (ValueError, RecursionError) as error:
-        raise Refused(422, "the request", f"it is no JSON ({error})", _HINT) from error
-    body = _valid(Body, parsed)
-    texts = [*([] if body.image is None else [body.image]), *body.images]
-    if not texts:
-        raise Refused(422, "the request", "it has no image", _HINT)
-    if body.names and len(body.names) != len(texts):
-        why = f"{len(body.names)} names are not one for each of {len(texts)} images"
-        raise Refused(422, "names", why, "Give as many, or none.")
-    names = body.names or [f"image {number}" for number in range(1, len(texts) + 1)]
-    return [_upload(text, name) for text, name in zip(texts, names, strict=True)], body.asked()
+        raise Refused(422, "the request", f"it is no JSON ({error})", hint) from error
+    return valid(kind, parsed)
 
 
 def _upload(text: str, name: str) -> Upload | ImageError:
@@ -206,7 +228,8 @@ def _upload(text: str, name: str) -> Upload | ImageError:
         return error
 
 
-def _valid(kind: type[M], given: object) -> M:
+def valid(kind: type[M], given: object) -> M:
+    """What was given, as it should be."""
     try:
         return kind.model_validate(given)
     except ValidationError as error:
@@ -252,11 +275,11 @@ def result_of(caption: "Caption") -> dict[str, Any]:
     }
 
 
-def _request_body() -> dict[str, Any]:
-    """Of `/v1/caption`, which is a form or JSON: FastAPI knows of one at a time."""
-    form = Options.model_json_schema()
+def request_body(options: type[Options], body: type[Body]) -> dict[str, Any]:
+    """Of a form or JSON, for the OpenAPI document: FastAPI knows of one at a time."""
+    form = options.model_json_schema()
     files = {"type": "array", "minItems": 1, "items": {"type": "string", "format": "binary"}}
     form["properties"] = {"files": files, **form["properties"]}
     form["required"] = ["files"]
-    kinds = {FORM: {"schema": form}, "application/json": {"schema": Body.model_json_schema()}}
+    kinds = {FORM: {"schema": form}, "application/json": {"schema": body.model_json_schema()}}
     return {"required": True, "content": kinds}

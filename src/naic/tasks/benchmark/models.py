@@ -9,31 +9,28 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from naic.backbones.inside import without_backbone
 from naic.backbones.patches import PATCH
 from naic.decode.decoding import READABLE
-from naic.decode.stepwise import beam_search
 from naic.device import Place
 from naic.errors import ConfigError
 from naic.models.config import TransformerConfig
-from naic.models.contract import CaptionerSpec, Proposed
-from naic.models.folder import LoadedModel, ModelSettings, check_fit, load_model
+from naic.models.contract import Proposed
+from naic.models.folder import ModelSettings
 from naic.models.transformer import CAUSAL, PARALLEL, TransformerCaptioner
 from naic.runtime.engines import EagerEngine, GraphEngine, Whole
 from naic.runtime.graphs import Graph
 from naic.runtime.load import LoadedWhole
 from naic.runtime.onnx_engine import OnnxEngine
-from naic.runtime.sentences import write
+from naic.runtime.sentences import texts
 from naic.tasks.benchmark.other_models import search_again
-from naic.tasks.benchmark.timing import never_end
+from naic.tasks.benchmark.teachers import backbone_of, teacher_in, twin
 from naic.text.vocabulary import SPECIAL, Vocabulary
 
-SAME = ("width", "heads", "encoder_layers", "decoder_layers", "hidden", "grid")
 # The paper's: bottom-up features, and COCO's words that are seen more than five times.
 BASE_REGIONS, BASE_FEATURES, BASE_WORDS, BASE_PIXELS = 36, 2048, 9487, 256
 BASE_BACKBONE = "efficientnet-lite2"
@@ -60,7 +57,8 @@ class Pair(NamedTuple):
 
     Attributes:
         student: the one that says all words at once.
-        teacher: the causal one; None where the student is no Transformer.
+        teacher: the causal one; None where none was named and the
+            student is no Transformer.
         inputs: B to what both take: pixels on the host, or features, which a backbone would have
             left on its device.
     """
@@ -79,13 +77,13 @@ class Searched(Whole):
 
     def forward(self, pixels: Tensor) -> Proposed:
         """As any `Whole`, with the score of the sentence in place of its words' probabilities."""
-        model = self.model
-        assert isinstance(model, TransformerCaptioner)
-        memory = model.encode(self.seen(pixels))
+        model, features, width = self.model, self.seen(pixels), self.way.width
         if self.way.cached:
-            found = beam_search(model, memory, self.way.width)
+            assert self.spec.beams is not None  # it writes word by word
+            found = self.spec.beams(model, features, None, width, 1)
             return Proposed(found.words[:, 0, :, None], found.scores)
-        words, scores = search_again(model, memory, self.way.width)
+        assert isinstance(model, TransformerCaptioner)
+        words, scores = search_again(model, model.encode(features), width)
         return Proposed(words[..., None], scores[:, None])
 
 
@@ -115,7 +113,7 @@ class Contest:
         engine = self._engine(part, way, runtime, precision)
         if way.text:
             words = self.loaded.vocabulary
-            return lambda: write(engine(inputs), None, words, READABLE)
+            return lambda: texts(engine(inputs), words, READABLE)
         return lambda: engine(inputs)
 
     def _engine(
@@ -146,7 +144,7 @@ class Contest:
         if key not in self._copies:
             made = copy.deepcopy(whole)
             if compiled and causal:
-                _compile_steps(made.model)
+                _compile_steps(made)
             self._copies[key] = made
         return self._copies[key]
 
@@ -160,11 +158,13 @@ class Contest:
         return self._exported[precision]
 
 
-def _compile_steps(model: nn.Module) -> None:
+def _compile_steps(whole: Whole) -> None:
     """Compile what each word repeats: all words in one piece would take many minutes."""
-    assert isinstance(model, TransformerCaptioner)
-    model.encode = torch.compile(model.encode, dynamic=False)  # type: ignore[method-assign]
-    model.step = torch.compile(model.step, dynamic=False)  # type: ignore[method-assign]
+    model: Any = whole.model  # any that writes word by word
+    model.encode = torch.compile(model.encode, dynamic=False)
+    model.step = torch.compile(model.step, dynamic=False)
+    if whole.backbone is not None:
+        whole.backbone.compile(dynamic=False)
 
 
 def make_pairs(loaded: LoadedWhole, teacher: Path | None, words: int) -> dict[str, Pair]:
@@ -172,9 +172,8 @@ def make_pairs(loaded: LoadedWhole, teacher: Path | None, words: int) -> dict[st
 
     Args:
         loaded: the student.
-        teacher: a causal model of the same shape, or another Transformer that writes word by
-            word; None: the student's weights and embeddings of
-            chance, which take the same time.
+        teacher: a causal model of the same shape, or another captioner that writes word by word;
+            None: the student's weights and embeddings of chance, which take the same time.
         words: how many the teacher writes.
 
     Raises:
@@ -197,16 +196,15 @@ def make_pairs(loaded: LoadedWhole, teacher: Path | None, words: int) -> dict[st
     def features_of(batch: int) -> Tensor:
         return features.expand(batch, -1, -1).contiguous()
 
-    if not isinstance(student, TransformerCaptioner):
-        if teacher is not None:
-            why = f"a {settings.captioner} captioner has none: it is no Transformer"
-            raise ConfigError("--teacher", why, "Leave it out.")
+    if teacher is not None:
+        other = teacher_in(teacher, loaded, features.shape[-1], words)
+    elif isinstance(student, TransformerCaptioner):
+        other = Whole(CAUSAL, twin(student, features.shape[-1], words), backbone_of(whole))
+    else:
         return {"whole": Pair(whole, None, pixels_of), "decode": Pair(plain, None, features_of)}
-    spec, causal = _teacher_of(student, teacher, words)
-    blind = spec.for_features(causal, causal.config, causal.words)
     return {
-        "whole": Pair(whole, Whole(spec, causal, whole.backbone), pixels_of),
-        "decode": Pair(plain, Whole(spec, blind, None), features_of),
+        "whole": Pair(whole, other, pixels_of),
+        "decode": Pair(plain, Whole(other.spec, other.model, None), features_of),
     }
 
 
@@ -228,64 +226,16 @@ def transformer_base(words: int) -> tuple[LoadedWhole, dict[str, Pair]]:
     student = TransformerCaptioner(blind, BASE_FEATURES, BASE_WORDS, causal=False).eval()
     decode = Pair(
         Whole(PARALLEL, student, None),
-        Whole(*_teacher_of(student, None, words), None),
+        Whole(CAUSAL, twin(student, BASE_FEATURES, words), None),
         lambda batch: torch.randn(batch, BASE_REGIONS, BASE_FEATURES).half(),
     )
     return loaded, pairs | {"decode": decode}
 
 
-class Teacher(NamedTuple):
-    """One that writes word by word, and how it is asked."""
-
-    spec: CaptionerSpec
-    model: TransformerCaptioner
-
-
-def _teacher_of(student: TransformerCaptioner, folder: Path | None, words: int) -> Teacher:
-    """One of the student's shape, or the one in a folder, with room for so many words."""
-    loaded = None if folder is None else _load_teacher(folder, student.config)
-    spec = CAUSAL if loaded is None else loaded.spec
-    shape = student.config if loaded is None else loaded.settings.model
-    backbone = student.config.backbone  # what it sees with is the student's
-    config = replace(shape, length=words, transitions=0, backbone=backbone)  # it hears all before
-    width = PATCH if backbone else student.encoder.project.in_features
-    teacher = spec.build(config, width, student.words).eval()
-    assert isinstance(teacher, TransformerCaptioner)
-    weights = teacher.state_dict()
-    weights |= {name: own for name, own in student.state_dict().items() if name in weights}
-    if loaded is not None:
-        read = without_backbone(loaded.model.state_dict())
-        hint = "Name a teacher of the student's vocabulary and backbone."
-        check_fit(folder or Path(), read, without_backbone(teacher.state_dict()), hint)
-        weights |= read
-    teacher.load_state_dict(weights)
-    never_end(teacher)
-    return Teacher(spec, teacher)
-
-
-def _load_teacher(folder: Path, student: TransformerConfig) -> LoadedModel:
-    """A causal one must have the student's shape; another Transformer has one of its own."""
-    loaded = load_model(folder)
-    model = loaded.model
-    if loaded.spec.one_pass:
-        raise ConfigError("--teacher", f"{folder} says all words at once", "Name a causal model.")
-    if not isinstance(model, TransformerCaptioner):
-        why = f"a {loaded.settings.captioner} captioner is no Transformer"
-        raise ConfigError("--teacher", why, "Name a causal model.")
-    for name in SAME if loaded.spec is CAUSAL else ():
-        own, other = vars(model.config)[name], vars(student)[name]
-        if own != other:
-            why = f"{name} is {own} in {folder}, and {other} in the student"
-            raise ConfigError("--teacher", why, "Models of one shape can be compared.")
-    return loaded
-
-
 @torch.inference_mode()
 def _features(whole: Whole, pixels: Tensor) -> Tensor:
     """(B, R, F) float16, as in a store."""
-    backbone = whole.model.backbone if whole.backbone is None else whole.backbone
-    assert isinstance(backbone, nn.Module)  # of `load_whole`: each model has the one or the other
-    features: Tensor = backbone(pixels)
+    features: Tensor = backbone_of(whole)(pixels)
     return features.half()
 
 

@@ -71,13 +71,13 @@ def describe(options: BenchmarkOptions, contest: "Contest") -> dict[str, Any]:
 def notes(options: BenchmarkOptions, rows: Sequence[Row]) -> list[str]:
     """How to read the figures."""
     words = options.words
-    weights = "weights that nobody trained"
+    kind = "has NAIC's shape, and weights that nobody trained"
     if options.teacher is not None:
-        weights = f"the weights of {options.teacher}"
+        kind = f"is the captioner in {options.teacher}, which sees with NAIC's backbone"
     found = [
         "decode: features on the device to words on the host. "
         "whole: pixels on the host to words on the host, the backbone included.",
-        f"The teacher has NAIC's shape, and {weights}. It writes {words} words, and no period "
+        f"The teacher {kind}. It writes {words} words, and no period "
         "before: its time does not depend on what it says. Without a cache it encodes the image "
         "once, and reads all words so far again for each word.",
         "Ratios are of medians in one runtime, precision and batch; these rows took turns.",

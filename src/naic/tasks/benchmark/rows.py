@@ -25,8 +25,8 @@ class BenchmarkOptions:
     Attributes:
         model: The student: a model folder, or an owner/name of the hub; by default the model
             inside naic.
-        teacher: A causal model of the same shape, or another Transformer that writes word by word.
-            Without one, a causal model of that shape that nobody trained: it takes the same time.
+        teacher: A causal model of the same shape, or another captioner that writes word by word.
+            Without one, a model of that shape that nobody trained, which takes the same time.
         size: transformer-base: random weights in the size of the paper, in place of a model.
         device: auto, cpu, cuda or cuda:N.
         runtimes: How the models are run; both always in the same way. By default graph and eager
@@ -117,7 +117,8 @@ NO_GRAPH = "a CUDA graph needs an NVIDIA GPU"
 NO_ONNX = "ONNX is timed on the processor: add --device cpu"
 NO_FEATURES = "an exported graph takes pixels"
 NO_TEACHER = "it writes word by word, and an exported graph is one pass: there is no ratio"
-NO_TWIN = "this captioner is no Transformer: there is no teacher of the same shape"
+NO_TWIN = "this captioner is no Transformer: it has no teacher unless --teacher names one"
+NO_AGAIN = "it keeps what it has heard, and has no words to read again"
 NO_SHAPE = "each word has another shape, and each would be compiled by itself"
 
 State = Literal["planned", "timed", "left out", "failed"]
@@ -248,6 +249,16 @@ def without_teacher(rows: Sequence[Row]) -> list[Row]:
     return [
         replace(row, state="left out", why=NO_TWIN)
         if row.model == TEACHER and row.state == "planned"
+        else row
+        for row in rows
+    ]
+
+
+def without_reading_again(rows: Sequence[Row]) -> list[Row]:
+    """The same rows for a teacher that is no Transformer."""
+    return [
+        replace(row, state="left out", why=NO_AGAIN)
+        if row.cache == "off" and row.state == "planned"
         else row
         for row in rows
     ]

@@ -21,6 +21,7 @@ from naic.tasks.benchmark.rows import (
     Row,
     plan,
     with_ratios,
+    without_reading_again,
     without_teacher,
 )
 
@@ -64,6 +65,7 @@ def benchmark(options: BenchmarkOptions, callbacks: Callbacks = SILENT) -> Repor
     """
     from naic.device import choose_device, keep_freed_memory
     from naic.tasks.benchmark.other_models import OtherModels
+    from naic.tasks.benchmark.teachers import reads_again
     from naic.tasks.benchmark.timing import machine
 
     rows = dry_run(options)
@@ -73,6 +75,8 @@ def benchmark(options: BenchmarkOptions, callbacks: Callbacks = SILENT) -> Repor
     contest = _contest(options, device)
     if all(pair.teacher is None for pair in contest.pairs.values()):
         rows = without_teacher(rows)
+    elif not any(reads_again(pair.teacher) for pair in contest.pairs.values()):
+        rows = without_reading_again(rows)
     report = Report(
         naic=__version__,
         command=options.command(),

@@ -45,7 +45,10 @@ def check_file(out: Path, images: Sequence[Found]) -> None:
         named = printable(str(folder if out.is_symlink() else out.parent))
         hint = "Make it, or choose another --out."
         raise ConfigError(named, "there is no such folder", hint)
-    if os.path.realpath(out) in {os.path.realpath(image.path) for image in images}:
+    # What is not there is no image; to follow the paths of all would take longer than their text.
+    if kind == "file" and os.path.realpath(out) in {
+        os.path.realpath(image.path) for image in images
+    }:
         raise ConfigError(name, "it is one of the images", "Name another file.")
 
 

@@ -12,9 +12,10 @@ from naic.files import parse_json, printable
 from naic.images.formats import take_apart, without_suffix
 from naic.tasks.caption.find import Found
 from naic.tasks.caption.options import CaptionOptions
+from naic.tasks.caption.speaker import Said, text_of
 
 if TYPE_CHECKING:  # not before there is work for it
-    from naic.runtime.captioner import Caption
+    from naic.runtime.captioner import Alternative, Caption
 
 DIGITS = 4  # of a confidence: what is behind them changes with the machine
 _ARRAYS = ("json", "coco")
@@ -32,17 +33,19 @@ class Rows:
         self._options = options
         self._kind = options.kind
 
-    def row(self, path: str, said: "Caption") -> str:
+    def row(self, path: str, said: Said) -> str:
         """The row of one image, without what ends it."""
         match self._kind:
             case "json" | "jsonl":
                 return json.dumps(self._object(path, said))  # in ASCII: any name, on any terminal
             case "coco":
-                return json.dumps({"image_id": image_id(path), "caption": self._around(said.text)})
+                return json.dumps(
+                    {"image_id": image_id(path), "caption": self._around(text_of(said))}
+                )
             case "csv":
                 return self._cells(path, said)
             case "txt":
-                return "\n".join([self._around(said.text), *self._others(said)])
+                return "\n".join([self._around(text_of(said)), *self._others(said)])
             case _:
                 return self._lines(path, said)
 
@@ -126,23 +129,23 @@ class Rows:
     def _around(self, text: str) -> str:
         return f"{self._options.prefix}{text}{self._options.suffix}"
 
-    def _others(self, said: "Caption") -> list[str]:
-        """The alternatives after the first, which is the caption."""
-        return [self._around(other.text) for other in said.alternatives[1:]]
+    def _others(self, said: Said) -> list[str]:
+        return [self._around(other.text) for other in _others(said)]
 
-    def _lines(self, path: str, said: "Caption") -> str:
-        text = said.text
-        if self._options.confidence:
+    def _lines(self, path: str, said: Said) -> str:
+        text, sure = text_of(said), ""
+        if self._options.confidence and not isinstance(said, str):
             text = " ".join(f"{word.text} ({word.confidence:.0%})" for word in said.words)
-        sure = f", {_sure(said)}" if self._options.confidence else ""
+            sure = f", {_sure(said)}"
         others = [
-            f"    {self._around(other.text)} ({other.confidence:.1%})"
-            for other in said.alternatives[1:]
+            f"    {self._around(other.text)} ({other.confidence:.1%})" for other in _others(said)
         ]
         return "\n".join([f"{printable(path)}: {self._around(text)}{sure}", *others])
 
-    def _object(self, path: str, said: "Caption") -> dict[str, Any]:
-        made: dict[str, Any] = {"path": path, "caption": self._around(said.text)}
+    def _object(self, path: str, said: Said) -> dict[str, Any]:
+        made: dict[str, Any] = {"path": path, "caption": self._around(text_of(said))}
+        if isinstance(said, str):
+            return made
         if self._options.confidence:
             made["confidence"] = _short(said.confidence)
             if said.calibrated:
@@ -163,9 +166,9 @@ class Rows:
         sure = ["confidence", "words"] if self._options.confidence else []
         return ",".join(["path", "caption", *sure, *others])
 
-    def _cells(self, path: str, said: "Caption") -> str:
-        cells = [_path_cell(path), _text_cell(self._around(said.text))]
-        if self._options.confidence:
+    def _cells(self, path: str, said: Said) -> str:
+        cells = [_path_cell(path), _text_cell(self._around(text_of(said)))]
+        if self._options.confidence and not isinstance(said, str):
             words = [f"{word.text} ({word.confidence:.{DIGITS}f})" for word in said.words]
             cells += [f"{_short(said.confidence)}", _text_cell(" ".join(words))]
         others = [_text_cell(other) for other in self._others(said)]
@@ -207,6 +210,11 @@ def refuse_same_images(images: Iterable[Found]) -> None:
             why = f"by its name it is image {number}, and so is {printable(seen[number])}"
             raise ConfigError(printable(image.path), why, "Caption one of the two.")
         seen[number] = image.path
+
+
+def _others(said: Said) -> "Sequence[Alternative]":
+    """The alternatives after the first, which is the caption."""
+    return () if isinstance(said, str) else said.alternatives[1:]
 
 
 def _sure(said: "Caption") -> str:

@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from naic.errors import ConfigError, ImageError, Problem
 from naic.files import printable
@@ -12,11 +11,8 @@ from naic.progress import SILENT, Callbacks, Progress, Update
 from naic.tasks.caption.find import Found, find_images
 from naic.tasks.caption.options import CaptionOptions
 from naic.tasks.caption.rows import Rows, refuse_same_images
-from naic.tasks.caption.speaker import Speaker, load_captioner
+from naic.tasks.caption.speaker import Said, Speaker, load_captioner, speak, text_of
 from naic.tasks.caption.unsure import Unsure
-
-if TYPE_CHECKING:  # not before there is work for it
-    from naic.runtime.captioner import Caption
 
 
 @dataclass(slots=True)
@@ -229,7 +225,7 @@ class _CaptionRun:
                         self.leave_out(image.path, outcome)
                     elif isinstance(outcome, Problem):
                         self.tell(outcome)
-                    else:
+                    elif not isinstance(outcome, str):  # it is asked for with its confidence
                         self._count(writing.write(image, outcome))
 
     def take_back(self, images: Sequence[Found]) -> None:
@@ -256,18 +252,13 @@ class _CaptionRun:
 
     def _outcomes(
         self, images: Sequence[Found], done: int = 0
-    ) -> Iterator[tuple[Found, "Caption | Problem | Unsure"]]:
+    ) -> "Iterator[tuple[Found, Said | Problem | Unsure]]":
         """What is said of each image, after `done` others; no model is loaded for none."""
         if not images:
             return
         options, total = self.options, done + len(images)
         self.update(Progress(done, total, self.done.bad))
-        spoken = self.load(options).each(
-            [image.path for image in images],
-            batch=options.batch,
-            alternatives=options.alternatives,
-            **options.wishes(),
-        )
+        spoken = speak(self.load(options), options, [image.path for image in images])
         for number, (image, outcome) in enumerate(zip(images, spoken, strict=True), done + 1):
             if isinstance(outcome, ImageError):
                 yield image, Problem(outcome.what, outcome.why, outcome.hint)
@@ -275,12 +266,12 @@ class _CaptionRun:
                 yield image, self._kept(image, outcome)
             self.update(Progress(number, total, self.done.bad))
 
-    def _kept(self, image: Found, said: "Caption") -> "Caption | Problem | Unsure":
+    def _kept(self, image: Found, said: Said) -> "Said | Problem | Unsure":
         """The caption, unless it is to be left out, or nothing is left of it."""
         options = self.options
-        if said.confidence < (options.min_confidence or 0.0):
+        if not isinstance(said, str) and said.confidence < (options.min_confidence or 0.0):
             return Unsure(said.confidence)
-        if not said.text and (options.forbid or options.max_chars is not None):
+        if not text_of(said) and (options.forbid or options.max_chars is not None):
             why = "nothing is left of its caption: what the model says is forbidden, or too long"
             hint = "Forbid fewer words, or allow more characters."
             return Problem(printable(image.path), why, hint)

@@ -1,7 +1,7 @@
 """The captioner that a run speaks by, as far as the run knows it."""
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Protocol, Unpack
+from typing import TYPE_CHECKING, Protocol, TypeAlias, Unpack
 
 from naic.errors import ImageError, Problem
 from naic.files import printable
@@ -12,15 +12,43 @@ if TYPE_CHECKING:
     from naic.decode.wishes import Wishes
     from naic.runtime.captioner import Caption
 
+Said: TypeAlias = "Caption | str"  # of an image: with details, or the text alone
+
 
 class Speaker(Protocol):
     """What is needed of a captioner."""
+
+    def texts(
+        self, images: Iterable[str], *, batch: int, **wishes: "Unpack[Wishes]"
+    ) -> Iterator[str | ImageError]:
+        """For each image, in order, the text of its caption, or why it has none."""
+        ...
 
     def each(
         self, images: Iterable[str], *, batch: int, alternatives: int, **wishes: "Unpack[Wishes]"
     ) -> Iterator["Caption | ImageError"]:
         """For each image, in order, its caption, or why it has none."""
         ...
+
+
+def speak(
+    speaker: Speaker, options: CaptionOptions, images: Iterable[str]
+) -> "Iterator[Said | ImageError]":
+    """What is said of each image, in order: its text alone where no more is asked for.
+
+    To find how sure a model is, and to say so of each word, takes most of the time from its network
+    to a caption.
+    """
+    wishes = options.wishes()
+    if options.confidence or options.alternatives or options.min_confidence or options.write:
+        alternatives = options.alternatives
+        return speaker.each(images, batch=options.batch, alternatives=alternatives, **wishes)
+    return speaker.texts(images, batch=options.batch, **wishes)
+
+
+def text_of(said: Said) -> str:
+    """The text alone."""
+    return said if isinstance(said, str) else said.text
 
 
 def load_captioner(tell: Callable[[Problem], None], options: CaptionOptions) -> Speaker:

@@ -73,7 +73,7 @@ class FinetuneOptions:
 
 
 TRAIN, HELD_OUT = "train", "val"
-_LEARNT_FROM = ("", "train", "training", "restval")  # names that tables give to splits
+LEARNT_FROM = ("", "train", "training", "restval")  # names that tables give to splits
 _HELD_OUT = ("val", "valid", "validation", "dev")
 FEWEST = 10  # images: of fewer, nothing could be said about those that were held out
 _IMAGES_SEEN = 3000  # in each stage, whatever their number; few images come more often
@@ -188,7 +188,7 @@ def share_out(records: Sequence[Record], options: FinetuneOptions) -> tuple[list
         DataError: they are too few.
         ConfigError: no image is in a split to learn from.
     """
-    usable = [r for r in records if r.captions and r.split in (*_LEARNT_FROM, *_HELD_OUT)]
+    usable = [r for r in records if r.captions and r.split in (*LEARNT_FROM, *_HELD_OUT)]
     if not usable and any(record.captions for record in records):
         why = f"its splits are {', '.join(sorted({repr(record.split) for record in records}))}"
         raise ConfigError(options.captions, why, "Call the one to learn from train.")

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from naic.errors import ImageError, Problem, StoreError
 from naic.files import printable
@@ -21,7 +21,7 @@ from naic.tasks.caption.output import digest
 from naic.tasks.caption.rows import Rows
 from naic.tasks.caption.run import caption_beside
 from naic.tasks.caption.sidecars import sidecar
-from naic.tasks.caption.speaker import Speaker, load_captioner
+from naic.tasks.caption.speaker import Said, Speaker, load_captioner
 from naic.tasks.watch.arrivals import Arrivals, Clock
 from naic.tasks.watch.events import Alarm, events
 from naic.tasks.watch.options import OFTEN, SELDOM, WatchOptions
@@ -30,6 +30,7 @@ from naic.tasks.watch.record import Record, hold
 if TYPE_CHECKING:  # not before there is work for it
     from naic.runtime.captioner import Caption
 
+Told = TypeVar("Told", "Caption", str)
 AT_LEAST = 0.5  # seconds between looks, however many events there are
 REST = 10  # times what a look took: of a large folder, a look takes a tenth of the time at most
 BUSY = 10.0  # seconds until a folder is tried again that another run writes to
@@ -188,10 +189,11 @@ class _Watch:
         for problem in bad.values():  # with texts
             self._tell_once(problem)
 
-    def _tell_of(self, image: Found, problem: Problem, captions: "dict[str, Caption]") -> None:
+    def _tell_of(self, image: Found, problem: Problem, captions: dict[str, Said]) -> None:
         """What is left out by --min-confidence is told of, and is nothing bad."""
         least = self._options.min_confidence or 0.0
-        if image.path in captions and captions[image.path].confidence < least:
+        said = captions.get(image.path, "")
+        if not isinstance(said, str) and said.confidence < least:
             self._callbacks.problem(problem)
         else:
             self._tell(problem)
@@ -202,7 +204,7 @@ class _Watch:
         return self._options.write is not None and not any(printable(own) in bad for own in names)
 
     def _say_what_is_done(
-        self, images: Sequence[Found], captions: "dict[str, Caption]", bad: Container[str]
+        self, images: Sequence[Found], captions: dict[str, Said], bad: Container[str]
     ) -> None:
         for image in images:
             done = self._arrivals.done(image) or self._written(image, bad)
@@ -245,13 +247,22 @@ class _Careful:
     def __init__(self, speaker: Speaker, arrivals: Arrivals) -> None:
         self._speaker = speaker
         self._arrivals = arrivals
-        self.captions: dict[str, Caption] = {}
+        self.captions: dict[str, Said] = {}
         self.changed: set[str] = set()
 
     def each(self, images: Iterable[str], **how: Any) -> "Iterator[Caption | ImageError]":  # noqa: ANN401
         """For each image, in order, its caption, or why it has none."""
+        return self._kept(images, partial(self._speaker.each, **how))
+
+    def texts(self, images: Iterable[str], **how: Any) -> Iterator[str | ImageError]:  # noqa: ANN401
+        """The same as text alone."""
+        return self._kept(images, partial(self._speaker.texts, **how))
+
+    def _kept(
+        self, images: Iterable[str], speak: Callable[[Iterable[str]], Iterator[Told | ImageError]]
+    ) -> Iterator[Told | ImageError]:
         paths = list(images)
-        for path, outcome in zip(paths, self._speaker.each(paths, **how), strict=True):
+        for path, outcome in zip(paths, speak(paths), strict=True):
             if self._arrivals.changed(path):
                 self.changed.add(path)
                 yield ImageError(printable(path), "it changed while it was looked at")

@@ -86,19 +86,41 @@ def with_caption(data: bytes | None, mark: Mark, places: Collection[str], where:
     there = None if data is None else without_caption(data, where)
     base = _NEW if there is None else there
     packet = scan(base, where)
-    edits: list[tuple[Span, bytes]] = []
-    texts: dict[str, Texts] = {}
-    before: dict[str, str | None] = {}
-    for place in places:
-        old = packet.texts(_NAMES[place])
-        before[place] = old.get(DEFAULT)
-        texts[place] = old | {DEFAULT: mark.text}
-        edits += [(own.span, b"") for own in packet.properties() if own.name == _NAMES[place]]
+    edits, texts = _replaced(packet, places, mark.text)
+    before = {place: packet.texts(_NAMES[place]).get(DEFAULT) for place in places}
     before[FILE] = (
         None if there is None else _restorer(base, [packet.close, *(e for e, _ in edits)])
     )
     block = _description(packet.about, replace(mark, before=before), texts)
     return edited(base, [*edits, _put_in(packet, block)])
+
+
+def with_persons_text(data: bytes | None, text: str, where: str) -> bytes:
+    """The file with what a person says of the photo: in the fields that no person has filled.
+
+    It has no mark, by which naic would take it for its own and write over it; naic's caption, if
+    the file has one, gives way to it.
+
+    Raises:
+        DataError: the file cannot be used.
+    """
+    there = None if data is None else without_caption(data, where)
+    base = _NEW if there is None else there
+    packet = scan(base, where)
+    places = _held(packet).open(PLACES, "skip")
+    if not places:
+        return base
+    edits, texts = _replaced(packet, places, text)
+    return edited(base, [*edits, _put_in(packet, _description(packet.about, None, texts))])
+
+
+def _replaced(
+    packet: Packet, places: Collection[str], text: str
+) -> tuple[list[tuple[Span, bytes]], dict[str, Texts]]:
+    """What is cut out where a text is to stand, and what these places say with it."""
+    texts = {place: packet.texts(_NAMES[place]) | {DEFAULT: text} for place in places}
+    names = {_NAMES[place] for place in places}
+    return [(own.span, b"") for own in packet.properties() if own.name in names], texts
 
 
 def _restorer(data: bytes, spans: Collection[Span]) -> str:

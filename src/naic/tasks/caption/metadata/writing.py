@@ -65,6 +65,30 @@ class Kind(Undone, Protocol):
         ...
 
 
+class Marks:
+    """The marks of one model and one set of options; to make it reads the model's files.
+
+    Raises:
+        CheckpointError: they cannot be read.
+    """
+
+    def __init__(self, options: CaptionOptions) -> None:
+        self._model = "that inside naic" if options.model is None else options.model.name
+        self.request = digest(options)
+
+    def of(self, text: str, confidence: float) -> Mark:
+        """The mark of a caption that is written now."""
+        return Mark(
+            text=text,
+            software=f"naic {__version__}",
+            model=self._model,
+            date=f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}",
+            confidence=f"{confidence:.{DIGITS}g}",
+            request=self.request,
+            before={},
+        )
+
+
 class Writing:
     """One run that writes captions into metadata."""
 
@@ -72,8 +96,7 @@ class Writing:
         self._kind = kind
         self._existing: Existing = options.existing or "skip"
         self._around = options.prefix, options.suffix
-        self._model = "that inside naic" if options.model is None else options.model.name
-        self._request = digest(options)
+        self._marks = Marks(options)
         self._warn = warn
         self._folders = Folders(None, frozenset[str](), warn)
 
@@ -83,7 +106,7 @@ class Writing:
         for image, there in zip(images, self._kind.held(images), strict=True):
             if isinstance(there, NaicError):
                 problems.append(Problem(there.what, there.why, there.hint))
-            elif not there.done(self._kind.writes, self._existing, self._request):
+            elif not there.done(self._kind.writes, self._existing, self._marks.request):
                 todo.append(image)
         return todo, problems, len(images) - len(todo) - len(problems)
 
@@ -105,15 +128,7 @@ class Writing:
         if not text:
             why = "the model has no words for it"
             return Problem(printable(image.path), why, "Nothing was written.")
-        mark = Mark(
-            text=text,
-            software=f"naic {__version__}",
-            model=self._model,
-            date=f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}",
-            confidence=f"{said.confidence:.{DIGITS}g}",
-            request=self._request,
-            before={},
-        )
+        mark = self._marks.of(text, said.confidence)
         return _tried(lambda: self._write(image, mark))
 
     def _write(self, image: Found, mark: Mark) -> bool:
