@@ -10,13 +10,14 @@ import torch
 from torch import Tensor, nn
 
 from naic.errors import CheckpointError, ConfigError
-from naic.models import transformer
+from naic.models import mnic, transformer
 from naic.models.chain import TRANSITIONS
 from naic.models.contract import CaptionerSpec
 
 CAPTIONERS: dict[str, CaptionerSpec] = {
     "causal": transformer.CAUSAL,
     "parallel": transformer.PARALLEL,
+    "mnic": mnic.MNIC,
 }
 
 
