@@ -43,6 +43,8 @@ STAGE_OF = {
     "student_kd": "student_xe",
     "study_cmal": "cmal",
     "study_kd": "student_xe",
+    "mnic": "student_xe",
+    "fnic": "student_xe",
 }
 PLAIN = 'stage = "teacher_xe"\ncaptioner = "causal"\nout = "o"\ndata = { features = "f" }\n'
 
@@ -221,10 +223,10 @@ def test_what_must_be_there(tmp_path: Path, missing: str) -> None:
 
 def test_no_such_captioner_or_file(tmp_path: Path) -> None:
     error = refusal(tmp_path, PLAIN, ("captioner", "causall"))
-    assert (error.what, error.hint) == ("--captioner", "One of: causal, parallel.")
+    assert (error.what, error.hint) == ("--captioner", f"One of: {', '.join(CAPTIONERS)}.")
     error = refusal(tmp_path, PLAIN.replace("causal", "causall"))
     assert error.what == "captioner"
-    assert error.hint.startswith("There are: causal, parallel.")
+    assert error.hint.startswith(f"There are: {', '.join(CAPTIONERS)}.")
     with pytest.raises(ConfigError, match="cannot be read"):
         read_settings(tmp_path / "none.toml")
     assert "no valid TOML" in refusal(tmp_path, "stage = ").why

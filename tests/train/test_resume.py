@@ -116,7 +116,13 @@ def test_a_broken_run_ends_like_the_unbroken_one(
 
 @pytest.mark.parametrize(
     ("stage", "captioner"),
-    [("scst", "causal"), ("student_xe", "parallel"), ("cmal", "parallel"), ("student_xe", "mnic")],
+    [
+        ("scst", "causal"),
+        ("student_xe", "parallel"),
+        ("cmal", "parallel"),
+        ("student_xe", "mnic"),
+        ("student_xe", "fnic"),
+    ],
 )
 def test_so_does_every_stage(
     here: Path, stage: str, captioner: str, monkeypatch: pytest.MonkeyPatch

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from naic.errors import CheckpointError, ConfigError
-from naic.models import mnic, transformer
+from naic.models import fnic, mnic, transformer
 from naic.models.chain import TRANSITIONS
 from naic.models.contract import CaptionerSpec
 
@@ -18,6 +18,7 @@ CAPTIONERS: dict[str, CaptionerSpec] = {
     "causal": transformer.CAUSAL,
     "parallel": transformer.PARALLEL,
     "mnic": mnic.MNIC,
+    "fnic": fnic.FNIC,
 }
 
 
