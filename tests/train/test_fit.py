@@ -8,7 +8,7 @@ import pytest
 
 from naic.errors import ConfigError
 from naic.models.captioners import CAPTIONERS
-from naic.train.config import check
+from naic.train.config import check, fits
 from naic.train.loop import train
 from naic.train.stages import STAGES
 from tests.train.runs import (
@@ -37,11 +37,13 @@ def refusal(stage: str, captioner: str, **tables: Any) -> ConfigError:
     return caught.value
 
 
+def fitting(stage: str) -> list[str]:
+    return [name for name, spec in CAPTIONERS.items() if fits(STAGES[stage], spec)]
+
+
 def test_every_stage_is_for_one_of_our_captioners() -> None:
     for stage in STAGES:
-        reads = STAGES[stage].reads_words
-        fitting = [name for name, spec in CAPTIONERS.items() if spec.reads_words == reads]
-        assert CAPTIONER_OF[stage] in fitting
+        assert CAPTIONER_OF[stage] in fitting(stage)
         check(make_settings(Path("s"), Path("o"), stage, start="t"))
 
 
@@ -50,9 +52,17 @@ def test_no_stage_takes_the_other_captioner(stage: str) -> None:
     other = {"causal": "parallel", "parallel": "causal"}[CAPTIONER_OF[stage]]
     error = refusal(stage, other, start="t")
     assert (error.what, error.why) == ("stage", f"a {other} captioner cannot be trained by {stage}")
-    reads = STAGES[stage].reads_words
-    fitting = ", ".join(name for name, spec in CAPTIONERS.items() if spec.reads_words == reads)
-    assert error.hint.endswith(f"; {stage} is for: {fitting}.")
+    assert error.hint.endswith(f"; {stage} is for: {', '.join(fitting(stage))}.")
+
+
+@pytest.mark.parametrize("captioner", [n for n, spec in CAPTIONERS.items() if spec.losses])
+def test_a_captioner_with_its_own_losses_learns_by_them_alone(captioner: str) -> None:
+    check(make_settings(Path("s"), Path("o"), "student_xe", captioner=captioner))
+    error = refusal("cmal", captioner, start="t")
+    assert error.why == f"a {captioner} captioner cannot be trained by cmal"
+    assert error.hint == "It has the stages student_xe; cmal is for: parallel."
+    assert refusal("student_xe", captioner, xe={"fill": True}).what == "xe.fill"
+    assert refusal("student_xe", captioner, xe={"glance": 0.5}).what == "xe.glance"
 
 
 def test_a_parallel_captioner_has_no_beam() -> None:

@@ -114,9 +114,20 @@ def test_a_broken_run_ends_like_the_unbroken_one(
     assert {**found, "seconds": 0} == {**unbroken[1], "seconds": 0}
 
 
-@pytest.mark.parametrize("stage", ["scst", "student_xe", "cmal"])
-def test_so_does_every_stage(here: Path, stage: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    chosen = run_settings(stage, start="../teacher/best")
+@pytest.mark.parametrize(
+    ("stage", "captioner"),
+    [
+        ("scst", "causal"),
+        ("student_xe", "parallel"),
+        ("cmal", "parallel"),
+        ("student_xe", "mnic"),
+        ("student_xe", "fnic"),
+    ],
+)
+def test_so_does_every_stage(
+    here: Path, stage: str, captioner: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chosen = run_settings(stage, captioner=captioner, start="../teacher/best")
     train(chosen, command=COMMAND)
     monkeypatch.chdir(here / "two")
     broken_off(STEP, 2, chosen)  # after the start model was validated

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from naic.errors import CheckpointError, ConfigError
-from naic.models import eta, nic, ort, transformer, updown
+from naic.models import eta, fnic, mnic, nic, ort, transformer, updown
 from naic.models.chain import TRANSITIONS
 from naic.models.contract import CaptionerSpec
 
@@ -21,6 +21,8 @@ CAPTIONERS: dict[str, CaptionerSpec] = {
     "updown": updown.UPDOWN,
     "ort": ort.ORT,
     "eta": eta.ETA,
+    "mnic": mnic.MNIC,
+    "fnic": fnic.FNIC,
 }
 
 

@@ -63,6 +63,9 @@ class CaptionerSpec:
             by the stages that have words to give, and else by those that ask for all at once.
         glances: whether the network's `forward` also takes `shown` (B, C, N), words that some of
             its places are told while it learns (PAD: none), and then gives logits (B, C, N, V).
+        losses: (model, features, mask, words (B, C, N), cross-entropy (logits, words)) to what
+            student_xe adds up, by names, each summed over all target words or images; for one that
+            does not learn each word of a caption by `forward`'s logits. None: it does.
         one_pass: whether `propose` is the same computation for every image, so that it can be
             exported as one graph.
         holds_backbone: whether its config has a field `backbone`: the name of a backbone that is
@@ -81,6 +84,7 @@ class CaptionerSpec:
     sample: Callable[[Any, Tensor, Tensor | None, int], Tensor] | None = None
     reads_words: bool = False
     glances: bool = False
+    losses: Callable[..., dict[str, Tensor]] | None = None
     one_pass: bool = True
     holds_backbone: bool = False
     meet: Callable[[Any, Vocabulary], None] | None = None

@@ -156,7 +156,11 @@ class Decoder(nn.Module):
         shown to a parallel decoder, see `_show`.
         """
         x = self._inputs(memory, words)
-        x = self.dropout(x if shown is None else x + self._show(shown))
+        return self.speak(x if shown is None else x + self._show(shown), memory)
+
+    def speak(self, x: Tensor, memory: Memory) -> Tensor | ChainScores:
+        """What is said by places that are given x (B, C, N, D): words, positions or both."""
+        x = self.dropout(x)
         # unbind, not an index for each layer: its gradient is one stack instead of L sums
         for layer, keys, values in zip(
             self.layers, memory.keys.unbind(0), memory.values.unbind(0), strict=True

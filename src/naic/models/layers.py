@@ -24,6 +24,18 @@ def linear(inputs: int, outputs: int, blocks: int = 1) -> nn.Linear:
     return layer
 
 
+def embedding(words: int, width: int) -> nn.Embedding:
+    """(words, width) a row for each word, of variance 1/width.
+
+    Drawn evenly, as the linear layers are: on the device "meta", where a folder's shapes are found,
+    torch's own normal draw imports an algebra system first, which takes longer than loading.
+    """
+    table = nn.Embedding(words, width, _weight=torch.empty(words, width))
+    largest = math.sqrt(3 / width)
+    nn.init.uniform_(table.weight, -largest, largest)
+    return table
+
+
 class WordScores(nn.Linear):
     """The output layer: a score for every word of the vocabulary.
 

@@ -11,6 +11,7 @@ from naic.config import read_toml, structure, to_toml, value_of
 from naic.errors import ConfigError
 from naic.models.captioners import CAPTIONERS, captioner_spec
 from naic.models.config import current_keys
+from naic.models.contract import CaptionerSpec
 from naic.text import MAX_IDS
 from naic.train.settings import LIMITS, Settings
 from naic.train.stages import STAGES, stage_of
@@ -136,14 +137,19 @@ def _check_pseudo(settings: Settings, stage: StageSpec) -> None:
         raise ConfigError("data.unlabelled", why, hint)
 
 
+def fits(stage: StageSpec, spec: CaptionerSpec) -> bool:
+    """Whether a captioner can be trained by a stage; one with losses of its own by these alone."""
+    return stage.reads_words == spec.reads_words and (stage.reward is None or spec.losses is None)
+
+
 def _check_captioner(settings: Settings) -> None:
     """A stage or a beam that is not for this captioner would fail late, or teach it nonsense."""
     name, stage = settings.captioner, stage_of(settings)
     spec = captioner_spec(name)
-    if stage.reads_words != spec.reads_words:
+    if not fits(stage, spec):
         why = f"a {name} captioner cannot be trained by {settings.stage}"
-        own = [other for other in STAGES if STAGES[other].reads_words == spec.reads_words]
-        fitting = [n for n in CAPTIONERS if CAPTIONERS[n].reads_words == stage.reads_words]
+        own = [other for other in STAGES if fits(STAGES[other], spec)]
+        fitting = [n for n in CAPTIONERS if fits(stage, CAPTIONERS[n])]
         hint = f"It has the stages {', '.join(own)}; {settings.stage} is for: {', '.join(fitting)}."
         raise ConfigError("stage", why, hint)
     if stage.samples and spec.sample is None:
@@ -152,6 +158,9 @@ def _check_captioner(settings: Settings) -> None:
     if settings.xe.glance and (stage.reads_words or not spec.glances):
         why = f"words cannot be shown to a {name} captioner in {settings.stage}"
         raise ConfigError("xe.glance", why, "Set it to 0.")
+    if settings.xe.fill and spec.losses is not None:
+        why = f"a {name} captioner has its own way to learn where a sentence ends"
+        raise ConfigError("xe.fill", why, "Leave it out.")
     beams = [("validation.beam", settings.validation.beam)]
     beams += [("validation.report", beam) for beam in settings.validation.report]
     for where, beam in beams:

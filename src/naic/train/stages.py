@@ -5,7 +5,9 @@ of the loss of the whole step: the shares of all parts and processes add up to i
 """
 
 from collections.abc import Callable
+from functools import partial
 
+import torch
 from torch import Tensor, nn
 
 from naic.decode.decoding import Decoding
@@ -70,6 +72,8 @@ def student_xe(model: nn.Module, batch: Batch, tools: Tools) -> tuple[Tensor, Lo
     """Each word by itself, given the image alone (the paper's eq. 2 and 3)."""
     if transitions_of(tools.plain) is not None:
         return chain_xe(model, batch, tools)
+    if tools.spec.losses is not None:
+        return _own_xe(model, batch, tools)
     xe = tools.settings.xe
     if xe.glance:
         return glancing(model, batch, tools)
@@ -77,6 +81,16 @@ def student_xe(model: nn.Module, batch: Batch, tools: Tools) -> tuple[Tensor, Lo
     loss = tools.cross_entropy(logits, batch.words, smoothing=xe.smoothing, fill=xe.fill)
     loss = loss / batch.normaliser
     return loss, {"loss": loss.detach()}
+
+
+def _own_xe(model: nn.Module, batch: Batch, tools: Tools) -> tuple[Tensor, Logs]:
+    """The losses that a captioner has of its own (`CaptionerSpec.losses`)."""
+    assert tools.spec.losses is not None
+    learn = partial(tools.cross_entropy, smoothing=tools.settings.xe.smoothing)
+    sums = tools.spec.losses(model, batch.features, batch.mask, batch.words, learn)
+    parts = {f"loss_{name}": value / batch.normaliser for name, value in sums.items()}
+    loss = torch.stack(list(parts.values())).sum()
+    return loss, {"loss": loss.detach(), **{name: part.detach() for name, part in parts.items()}}
 
 
 def scst(model: nn.Module, batch: Batch, tools: Tools) -> tuple[Tensor, Logs]:
