@@ -115,8 +115,9 @@ def test_their_loss_is_whether_any_caption_has_the_word() -> None:
         for place, word in enumerate(model.attributes.known.tolist()):
             right = 1 / (1 + math.exp(-float(scores[image, place])))
             expected -= math.log(right if word in said[image] else 1 - right)
-    assert ETA.beside is not None
-    assert float(ETA.beside(model, scores, words)) == pytest.approx(expected / TOLD, rel=1e-5)
+    losses = model.attributes.loss(scores, words)
+    assert losses.shape == (2,)
+    assert float(losses.sum()) == pytest.approx(expected / TOLD, rel=1e-5)
     assert ball not in said[0]
 
 
@@ -125,11 +126,14 @@ def test_all_of_it_learns_from_words_alone_too() -> None:
     model = model_of()
     words = torch.full((2, 1, 6), 5)
     plain = model(images(2), None, words)
-    said = model(images(2), None, words, beside=True)
+    said = model(images(2), None, words, learn=True)
     assert isinstance(plain, Tensor)
     assert not isinstance(said, Tensor)
-    assert torch.equal(said.words, plain)
-    assert said.attributes.shape == (2, ATTRIBUTES)
+    assert torch.equal(said.logits, plain)
+    assert ETA.losses is not None
+    found = ETA.losses(model, images(2), None, words, lambda logits, _: logits.sum())
+    assert torch.equal(found["words"], plain.sum())
+    assert_close(found["attributes"], 6 * said.attributes.sum())  # beside each of six words
     named = dict(model.named_parameters())
     gradients = torch.autograd.grad(plain.square().sum(), list(named.values()))
     silent = [name for name, own in zip(named, gradients, strict=True) if not bool(own.any())]

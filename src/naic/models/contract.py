@@ -63,18 +63,16 @@ class CaptionerSpec:
             by the stages that have words to give, and else by those that ask for all at once.
         glances: whether the network's `forward` also takes `shown` (B, C, N), words that some of
             its places are told while it learns (PAD: none), and then gives logits (B, C, N, V).
-        losses: (model, features, mask, words (B, C, N), cross-entropy (logits, words)) to what
-            student_xe adds up, by names, each summed over all target words or images; for one that
-            does not learn each word of a caption by `forward`'s logits. None: it does.
+        losses: (model, features, mask, words (B, C, N), cross-entropy (logits, words)) to what the
+            stage of cross-entropy adds up, by names ("words" is that of the words), each summed
+            over all target words or images; for one that does not learn each word of a caption by
+            `forward`'s logits, or not that alone. None: it does.
         one_pass: whether `propose` is the same computation for every image, so that it can be
             exported as one graph.
         holds_backbone: whether its config has a field `backbone`: the name of a backbone that is
             part of the network, which then takes pixels; empty: it takes features.
         meet: (model, vocabulary): a new network takes from the words what it has to know of them,
             and keeps it among its weights.
-        beside: (model, found, words (B, C, N)) to a loss, summed over images, of what the network's
-            `forward` found beside the logits when it was asked with `beside=True`, which then gives
-            both; for captioners that read words. None: it gives logits only.
     """
 
     config: type[Any]
@@ -88,7 +86,6 @@ class CaptionerSpec:
     one_pass: bool = True
     holds_backbone: bool = False
     meet: Callable[[Any, Vocabulary], None] | None = None
-    beside: Callable[[Any, Tensor, Tensor], Tensor] | None = None
 
     def begin(self, config: Any, features: int, vocabulary: Vocabulary) -> nn.Module:  # noqa: ANN401
         """A new network that is to say these words."""

@@ -18,7 +18,8 @@ from naic.models.layers import (
     linear,
     sinusoids,
 )
-from naic.text.vocabulary import BOS, PAD
+from naic.models.writing import words_before
+from naic.text.vocabulary import PAD
 
 
 class Memory(NamedTuple):
@@ -183,9 +184,7 @@ class Decoder(nn.Module):
             return self.positions.expand(memory.keys.shape[1], 1, -1, -1)
         if words is None:
             raise ValueError("a causal captioner needs the words that it is to say next")
-        silence = words.new_full((*words.shape[:2], 1), BOS)
-        heard = torch.cat((silence, words[:, :, :-1]), dim=2)
-        return self.embed(heard) + self.positions
+        return self.embed(words_before(words)) + self.positions
 
     def _show(self, words: Tensor) -> Tensor:
         """(B, C, N, D) what agents are told of the words (B, C, N) that they are to say; PAD: none.

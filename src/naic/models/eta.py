@@ -17,6 +17,7 @@ causal captioner.
 What differs from the paper, and what it leaves open: docs/decisions/047-eta.md.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -29,7 +30,7 @@ from naic.models.config import TransformerConfig
 from naic.models.decoder import Decoder, DecoderLayer, Memory
 from naic.models.layers import CrossAttention, linear
 from naic.models.transformer import CAUSAL, EncoderLayer, TransformerCaptioner
-from naic.text.vocabulary import BAD_ENDINGS, SPECIAL, Vocabulary
+from naic.text.vocabulary import BAD_ENDINGS, PAD, SPECIAL, Vocabulary
 
 # Beside those that end no sentence: words that name nothing to be seen.
 # fmt: off
@@ -89,6 +90,15 @@ class AttributeEncoder(nn.Module):
         if blocked is not None:
             found = found + blocked[:, 0, 0, :, None]
         return found.amax(1)
+
+    def loss(self, scores: Tensor, words: Tensor) -> Tensor:
+        """(B,) the multi-label loss: whether each attribute is in any caption (B, C, N).
+
+        Summed over attributes, for as many as are told: about as large as a word's.
+        """
+        said = (words.flatten(1)[:, None] == self.known[:, None]).any(-1)  # (B, A)
+        loss = F.binary_cross_entropy_with_logits(scores.float(), said.float(), reduction="none")
+        return loss.sum(1) / self.told
 
     def forward(self, scores: Tensor, embed: Decoder) -> Tensor:
         """(B, K, D) of the likeliest K, each as large as it is probable."""
@@ -166,10 +176,15 @@ class EntangledDecoder(Decoder):
         return parts.permute(2, 3, 0, 5, 4, 1, 6).flatten(4, 5)
 
 
-class Beside(NamedTuple):
-    """Logits of words (B, C, N, V), and of attributes (B, A)."""
+class Learning(NamedTuple):
+    """What the network says while it learns.
 
-    words: Tensor
+    Attributes:
+        logits: (B, C, N, V) of the words.
+        attributes: (B,) the loss of each image's attributes.
+    """
+
+    logits: Tensor
     attributes: Tensor
 
 
@@ -188,12 +203,15 @@ class EntangledCaptioner(TransformerCaptioner):
         mask: Tensor | None = None,
         words: Tensor | None = None,
         *,
-        beside: bool = False,
-    ) -> Tensor | Beside:
-        """Logits (B, C, N, V), and with `beside` those of the attributes too."""
+        learn: bool = False,
+    ) -> Tensor | Learning:
+        """Logits (B, C, N, V), and with `learn` the loss of the attributes too."""
         memory, scores = self._encode(features, mask)
-        said = self.decoder(memory, words)
-        return Beside(said, scores) if beside else said
+        said: Tensor = self.decoder(memory, words)
+        if not learn:
+            return said
+        assert words is not None  # or the decoder had refused
+        return Learning(said, self.attributes.loss(scores, words))
 
     def encode(self, features: Tensor, mask: Tensor | None = None) -> Memory:
         """What the decoder needs to know of the images."""
@@ -221,15 +239,20 @@ def _meet(model: EntangledCaptioner, vocabulary: Vocabulary) -> None:
         known.copy_(torch.tensor(words))
 
 
-def _beside(model: EntangledCaptioner, scores: Tensor, words: Tensor) -> Tensor:
-    """The multi-label loss: whether each attribute is in any caption (B, C, N) of its image.
+def _losses(
+    model: nn.Module,
+    features: Tensor,
+    mask: Tensor | None,
+    words: Tensor,
+    cross_entropy: Callable[[Tensor, Tensor], Tensor],
+) -> dict[str, Tensor]:
+    """The words, and beside each of them the attributes of its image."""
+    said = model(features, mask, words, learn=True)
+    count = (words != PAD).sum((1, 2))  # (B,)
+    return {
+        "words": cross_entropy(said.logits, words),
+        "attributes": (said.attributes * count).sum(),
+    }
 
-    Summed over attributes, for as many as are told: about as large as a word's.
-    """
-    said = scores.new_zeros((len(words), model.words), dtype=torch.float32)
-    said = said.scatter_(1, words.flatten(1), 1.0)[:, model.attributes.known]  # (B, A)
-    loss = F.binary_cross_entropy_with_logits(scores.float(), said, reduction="sum")
-    return loss / model.attributes.told
 
-
-ETA = replace(CAUSAL, config=EntangledConfig, build=EntangledCaptioner, meet=_meet, beside=_beside)
+ETA = replace(CAUSAL, config=EntangledConfig, build=EntangledCaptioner, meet=_meet, losses=_losses)

@@ -26,9 +26,10 @@ from naic.errors import ConfigError
 from naic.models.config import MOST
 from naic.models.contract import CaptionerSpec, Proposed
 from naic.models.decoder import Decoder, Memory
-from naic.models.layers import embedding, linear
+from naic.models.layers import embedding, linear, mean_region
 from naic.models.sizes import Sizes
 from naic.models.transformer import Encoder
+from naic.models.writing import words_before
 from naic.text.vocabulary import BOS, NEVER, PAD, PERIOD, SPECIAL
 
 OPEN = PAD  # a place of the coarse caption that is left to the fine one
@@ -152,11 +153,7 @@ class OrderedCaptioner(nn.Module):
     def look(self, features: Tensor, mask: Tensor | None = None) -> Seen:
         """The regions, their mean and the words found there."""
         encoded, blocked = self.encoder(features, mask)  # (B, R, D)
-        if mask is None:
-            mean = encoded.mean(1)
-        else:
-            real = mask[..., None].to(encoded.dtype)
-            mean = (encoded * real).sum(1) / real.sum(1)
+        mean = mean_region(encoded, mask, self.find.weight)
         found: Tensor = self.find(mean)
         ordinary = found.detach()[:, len(SPECIAL) :]  # (B, V - 4)
         best = ordinary.topk(min(self.config.found, ordinary.shape[1])).indices + len(SPECIAL)
@@ -185,8 +182,7 @@ class OrderedCaptioner(nn.Module):
         keys = self.embedding(seen.slots)
         pointed = targets.clamp(min=0).flatten(1)  # (B, C·N)
         right = seen.slots.gather(1, pointed).view(-1, length)  # (B·C, N)
-        before = torch.cat((torch.full_like(right[:, :1], BOS), right[:, :-1]), 1)
-        heard: Tensor = self.recall.hear(self._heard(before))  # (B·C, N, 3H)
+        heard: Tensor = self.recall.hear(self._heard(words_before(right)))  # (B·C, N, 3H)
         states = [self._state(seen.mean).repeat_interleave(captions, 0)]
         for own in heard.unbind(1):
             states.append(self.recall(own, states[-1]))

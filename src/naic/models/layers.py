@@ -78,6 +78,23 @@ def sinusoids(length: int, width: int) -> Tensor:
     return torch.stack((angles.sin(), angles.cos()), dim=-1).flatten(1).float()
 
 
+def mean_region(features: Tensor, mask: Tensor | None, weight: Tensor) -> Tensor:
+    """(B, F) the mean of an image's real regions, in the precision of a weight.
+
+    It is summed in float32 at least: features are float16, and there are many of them.
+
+    Args:
+        features: (B, R, F), any kind of float.
+        mask: (B, R), True for a real region; None when all are.
+        weight: of the layer that the mean is for.
+    """
+    kind = torch.promote_types(weight.dtype, torch.float32)
+    if mask is None:
+        return features.mean(1, dtype=kind).to(weight.dtype)
+    real = features.masked_fill(~mask[..., None], 0.0).sum(1, dtype=kind)
+    return (real / mask.sum(1, keepdim=True)).to(weight.dtype)
+
+
 def grid_side(regions: int, where: str, hint: str) -> int:
     """Cells on each side of a square grid; refuses, as `where`, regions that are none."""
     side = math.isqrt(regions)

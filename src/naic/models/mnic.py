@@ -24,7 +24,7 @@ from naic.decode.policy import parallel
 from naic.errors import ConfigError
 from naic.models.contract import CaptionerSpec, Proposed
 from naic.models.decoder import Decoder, Memory
-from naic.models.layers import embedding, linear
+from naic.models.layers import embedding, linear, mean_region
 from naic.models.sizes import Sizes
 from naic.models.transformer import Encoder
 from naic.text.vocabulary import NEVER, PAD, PERIOD
@@ -107,11 +107,7 @@ class MaskedCaptioner(nn.Module):
     def look(self, features: Tensor, mask: Tensor | None = None) -> tuple[Memory, Tensor]:
         """What the decoder needs to know of the images, and the logits (B, N) of their lengths."""
         encoded, blocked = self.encoder(features, mask)  # (B, R, D)
-        if mask is None:
-            mean = encoded.mean(1)
-        else:
-            real = mask[..., None].to(encoded.dtype)
-            mean = (encoded * real).sum(1) / real.sum(1)
+        mean = mean_region(encoded, mask, self.lengths.weight)
         lengths: Tensor = self.lengths(mean)
         return self.decoder.remember(encoded, blocked), lengths
 

@@ -20,10 +20,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from naic.models import recurrent
+from naic.models import writing
 from naic.models.contract import CaptionerSpec
-from naic.models.layers import WordScores, linear
-from naic.models.recurrent import Cache, State, advance, check_sizes, mean_region, words_before
+from naic.models.layers import WordScores, linear, mean_region
+from naic.models.recurrent import Cache, State, advance, check_sizes
+from naic.models.writing import words_before
 
 
 @dataclass(frozen=True)
@@ -164,9 +165,9 @@ class Nic(nn.Module):
 NIC = CaptionerSpec(
     NicConfig,
     Nic,
-    recurrent.propose,
-    recurrent.beams,
-    recurrent.sample,
+    writing.propose,
+    writing.beams,
+    writing.sample,
     reads_words=True,
     one_pass=False,
 )

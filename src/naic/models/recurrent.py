@@ -1,23 +1,15 @@
-"""What captioners of LSTMs share: a step of an LSTM, what they keep of sentences, how they write.
+"""What captioners of LSTMs share: a step of an LSTM, and what they keep of sentences.
 
-B images, R regions of an image with F numbers each, W sentences an image that are being written, C
-captions an image that are read, N words, D the width of an LSTM.
+B images, W sentences an image that are being written, D the width of an LSTM.
 """
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple
 
-import torch
 from torch import Tensor
 
-from naic.decode import stepwise
-from naic.decode.stepwise import Beams, EncodedImages, Stepwise
 from naic.errors import ConfigError
 from naic.models.config import MOST
-from naic.models.contract import Proposed
-from naic.text.vocabulary import BOS
-
-M = TypeVar("M", bound=EncodedImages)
 
 
 class State(NamedTuple):
@@ -64,55 +56,6 @@ def advance(gates: Tensor, cell: Tensor) -> State:
     enter, keep, new, tell = gates.to(cell.dtype).chunk(4, dim=-1)
     cell = keep.sigmoid() * cell + enter.sigmoid() * new.tanh()
     return State(tell.sigmoid() * cell.tanh(), cell)
-
-
-def words_before(words: Tensor) -> Tensor:
-    """(..., N) the words before each of words (..., N): BOS, then all but the last."""
-    return torch.cat((torch.full_like(words[..., :1], BOS), words[..., :-1]), dim=-1)
-
-
-def mean_region(features: Tensor, mask: Tensor | None, weight: Tensor) -> Tensor:
-    """(B, F) the mean of an image's real regions, in the precision of a weight.
-
-    It is summed in float32 at least: features are float16, and there are many of them.
-
-    Args:
-        features: (B, R, F), any kind of float.
-        mask: (B, R), True for a real region; None when all are.
-        weight: of the layer that the mean is for.
-    """
-    kind = torch.promote_types(weight.dtype, torch.float32)
-    if mask is None:
-        return features.mean(1, dtype=kind).to(weight.dtype)
-    real = features.masked_fill(~mask[..., None], 0.0).sum(1, dtype=kind)
-    return (real / mask.sum(1, keepdim=True)).to(weight.dtype)
-
-
-class Writer(Stepwise[M, Cache], Protocol[M]):
-    """A captioner that writes word by word."""
-
-    def encode(self, features: Tensor, mask: Tensor | None = None) -> M:
-        """What it keeps of the images."""
-        ...
-
-
-@torch.no_grad()
-def propose(model: Writer[M], features: Tensor, mask: Tensor | None, _: int) -> Proposed:
-    """The sentence of each image, the likeliest word after the likeliest word: (B, N, 1)."""
-    words, log_probs = stepwise.greedy(model, model.encode(features, mask))
-    return Proposed(words[..., None], log_probs[..., None])
-
-
-@torch.no_grad()
-def beams(model: Writer[M], features: Tensor, mask: Tensor | None, width: int, keep: int) -> Beams:
-    """The `keep` likeliest sentences that a beam of `width` finds."""
-    return stepwise.beam_search(model, model.encode(features, mask), width, keep)
-
-
-@torch.no_grad()
-def sample(model: Writer[M], features: Tensor, mask: Tensor | None, samples: int) -> Tensor:
-    """(B, S, N) sentences by chance."""
-    return stepwise.sample(model, model.encode(features, mask), samples).words
 
 
 def check_sizes(config: Any, names: Iterable[str]) -> None:  # noqa: ANN401 - any dataclass

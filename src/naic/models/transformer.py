@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from naic.decode.policy import choose, log_policy, parallel
-from naic.decode.stepwise import Beams, beam_search, greedy, sample
 from naic.errors import ConfigError
+from naic.models import writing
 from naic.models.chain import ChainScores, Transitions, steps
 from naic.models.chain import sample as sample_chain
 from naic.models.config import TransformerConfig
@@ -232,10 +232,7 @@ class TransformerCaptioner(nn.Module):
 def _propose(
     model: TransformerCaptioner, features: Tensor, mask: Tensor | None, choices: int
 ) -> Proposed:
-    """The likeliest words of each agent, (B, N, K); a causal one's sentence, (B, N, 1)."""
-    if model.causal:
-        words, log_probs = greedy(model, model.encode(features, mask))
-        return Proposed(words[..., None], log_probs[..., None])
+    """The likeliest words of each agent, (B, N, K)."""
     said = model(features, mask)
     if model.transitions is None:
         return Proposed(*parallel(said[:, 0], min(choices, model.words - len(NEVER))))
@@ -244,18 +241,10 @@ def _propose(
 
 
 @torch.no_grad()
-def _beams(
-    model: TransformerCaptioner, features: Tensor, mask: Tensor | None, width: int, keep: int
-) -> Beams:
-    return beam_search(model, model.encode(features, mask), width, keep)
-
-
-@torch.no_grad()
 def _sample(
     model: TransformerCaptioner, features: Tensor, mask: Tensor | None, samples: int
 ) -> Tensor:
-    if model.causal:
-        return sample(model, model.encode(features, mask), samples).words
+    """(B, S, N) what agents say by chance."""
     said = model(features, mask)
     if model.transitions is not None:
         chain = model.transitions.chain(said.logits[:, 0], said.context[:, 0])
@@ -267,9 +256,9 @@ def _sample(
 CAUSAL = CaptionerSpec(
     TransformerConfig,
     partial(TransformerCaptioner, causal=True),
-    _propose,
-    _beams,
-    _sample,
+    writing.propose,
+    writing.beams,
+    writing.sample,
     reads_words=True,
     one_pass=False,
     holds_backbone=True,

@@ -22,10 +22,11 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from naic.models import recurrent
+from naic.models import writing
 from naic.models.contract import CaptionerSpec
-from naic.models.layers import WordScores, additive, linear
-from naic.models.recurrent import Cache, State, advance, check_sizes, mean_region, words_before
+from naic.models.layers import WordScores, additive, linear, mean_region
+from naic.models.recurrent import Cache, State, advance, check_sizes
+from naic.models.writing import words_before
 
 
 @dataclass(frozen=True)
@@ -227,9 +228,9 @@ class UpDown(nn.Module):
 UPDOWN = CaptionerSpec(
     UpDownConfig,
     UpDown,
-    recurrent.propose,
-    recurrent.beams,
-    recurrent.sample,
+    writing.propose,
+    writing.beams,
+    writing.sample,
     reads_words=True,
     one_pass=False,
 )

@@ -138,8 +138,14 @@ def _check_pseudo(settings: Settings, stage: StageSpec) -> None:
 
 
 def fits(stage: StageSpec, spec: CaptionerSpec) -> bool:
-    """Whether a captioner can be trained by a stage; one with losses of its own by these alone."""
-    return stage.reads_words == spec.reads_words and (stage.reward is None or spec.losses is None)
+    """Whether a captioner can be trained by a stage.
+
+    A parallel one with losses of its own learns by these alone: where it does not say its words by
+    the logits of one pass, these are no policy that rewards could teach.
+    """
+    if stage.reads_words != spec.reads_words:
+        return False
+    return stage.reads_words or stage.reward is None or spec.losses is None
 
 
 def _check_captioner(settings: Settings) -> None:

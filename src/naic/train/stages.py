@@ -54,18 +54,12 @@ def stage_of(settings: Settings) -> StageSpec:
 
 def teacher_xe(model: nn.Module, batch: Batch, tools: Tools) -> tuple[Tensor, Logs]:
     """Each word of the captions people wrote, given the words before it (the paper's eq. 1)."""
-    beside, seen = tools.spec.beside, (batch.features, batch.mask, batch.words)
-    if beside is None:
-        logits, own = model(*seen), None  # (B, C, N, V)
-    else:
-        logits, found = model(*seen, beside=True)
-        own = beside(tools.plain, found, batch.words) / batch.images
+    if tools.spec.losses is not None:
+        return _own_losses(model, batch, tools)
+    logits = model(batch.features, batch.mask, batch.words)  # (B, C, N, V)
     loss = tools.cross_entropy(logits, batch.words, smoothing=tools.settings.xe.smoothing)
     loss = loss / batch.normaliser
-    logs = {"loss": loss.detach()}  # of the words alone: captioners can be compared
-    if own is not None:
-        loss, logs["beside"] = loss + own, own.detach()
-    return loss, logs
+    return loss, {"loss": loss.detach()}
 
 
 def student_xe(model: nn.Module, batch: Batch, tools: Tools) -> tuple[Tensor, Logs]:
@@ -73,7 +67,7 @@ def student_xe(model: nn.Module, batch: Batch, tools: Tools) -> tuple[Tensor, Lo
     if transitions_of(tools.plain) is not None:
         return chain_xe(model, batch, tools)
     if tools.spec.losses is not None:
-        return _own_xe(model, batch, tools)
+        return _own_losses(model, batch, tools)
     xe = tools.settings.xe
     if xe.glance:
         return glancing(model, batch, tools)
@@ -83,7 +77,7 @@ def student_xe(model: nn.Module, batch: Batch, tools: Tools) -> tuple[Tensor, Lo
     return loss, {"loss": loss.detach()}
 
 
-def _own_xe(model: nn.Module, batch: Batch, tools: Tools) -> tuple[Tensor, Logs]:
+def _own_losses(model: nn.Module, batch: Batch, tools: Tools) -> tuple[Tensor, Logs]:
     """The losses that a captioner has of its own (`CaptionerSpec.losses`)."""
     assert tools.spec.losses is not None
     learn = partial(tools.cross_entropy, smoothing=tools.settings.xe.smoothing)
