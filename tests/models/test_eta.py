@@ -15,9 +15,10 @@ from naic.models.eta import EntangledCaptioner, EntangledConfig, EntangledLayer,
 from naic.models.folder import ModelSettings, load_model, write_model
 from naic.text.vocabulary import BOS, PAD, PERIOD, UNK, Vocabulary
 from tests.models.reference import Weights, apply, attend, norm
-from tests.models.small import FEATURES, WORD_BY_WORD, images, small_of
+from tests.models.small import FEATURES, images
+from tests.models.writers import SIZES, writer
 
-CONFIG = WORD_BY_WORD["eta"]
+CONFIG = EntangledConfig(**SIZES["eta"], dropout=0.0, length=6)
 ATTRIBUTES, TOLD = 7, 3  # of it
 WORDS = Vocabulary.build(
     ["a dog on the grass.", "a dog and a red ball.", "the dog with a ball."], more_than=0
@@ -26,7 +27,7 @@ ETA = CAPTIONERS["eta"]
 
 
 def model_of(words: int = 12) -> EntangledCaptioner:
-    model = small_of("eta", words=words)
+    model = writer("eta", words=words)
     assert isinstance(model, EntangledCaptioner)
     return model
 

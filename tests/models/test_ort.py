@@ -12,9 +12,10 @@ from naic.errors import ConfigError
 from naic.models.ort import RelationConfig, RelationEncoder, grid_boxes, relations, waves
 from tests.models.reference import apply, norm
 from tests.models.reference import feed_forward as fed
-from tests.models.small import WORD_BY_WORD, images, small_of
+from tests.models.small import images, small
+from tests.models.writers import SIZES, writer
 
-CONFIG = WORD_BY_WORD["ort"]
+CONFIG = RelationConfig(**SIZES["ort"], dropout=0.0, length=6)
 GEOMETRY = 16  # of it
 
 
@@ -90,7 +91,7 @@ def encoded_by_hand(encoder: RelationEncoder, features: Tensor) -> Tensor:
 
 @torch.no_grad()
 def test_the_encoder_is_the_papers_formulas() -> None:
-    encoder = small_of("ort").encoder
+    encoder = writer("ort").encoder
     assert isinstance(encoder, RelationEncoder)
     features = images(2, regions=9)
     found, blocked = encoder(features, None)
@@ -106,8 +107,7 @@ def test_where_things_are_makes_a_difference() -> None:
     features = images(1, regions=9)
     mixed = features[:, torch.tensor([3, 1, 2, 0, 4, 5, 6, 8, 7])]
     words = torch.full((1, 1, 6), 5)
-    for name, same in (("causal", True), ("ort", False)):
-        model = small_of(name)
+    for model, same in ((small(causal=True), True), (writer("ort"), False)):
         assert torch.allclose(model(features, None, words), model(mixed, None, words)) == same
 
 
@@ -122,7 +122,7 @@ def test_settings_that_cannot_be_are_refused() -> None:
 
 
 def test_relations_learn_in_every_layer() -> None:
-    model = small_of("ort")
+    model = writer("ort")
     said = model(images(2, regions=9), None, torch.full((2, 1, 6), 5))
     assert isinstance(said, Tensor)
     assert isinstance(model.encoder, RelationEncoder)

@@ -22,11 +22,16 @@ from naic.text.vocabulary import BOS, NEVER, PAD, PERIOD, SPECIAL, Vocabulary
 from tests.decode.naive import naive_beam, padded
 from tests.models.small import FEATURES, images
 from tests.models.weights import assert_same
-from tests.models.writers import SIZES, writer
+from tests.models.writers import GRIDS, SIZES, writer
 
 COUNTS = (4, 1, 3)
 MASK = torch.arange(4) < torch.tensor(COUNTS)[:, None]
+LEARNING = {"nic": 2e-2, "updown": 2e-2}  # rates; others learn by less
 each = pytest.mark.parametrize("name", list(SIZES))
+
+
+def test_all_that_write_word_by_word_are_tested() -> None:
+    assert {"causal", *SIZES} == {name for name, spec in CAPTIONERS.items() if spec.reads_words}
 
 
 @each
@@ -63,10 +68,14 @@ def test_alone_as_in_a_batch_and_without_the_regions_that_are_not_there(name: st
     words = torch.randint(12, (3, 2, 6))
     together = model(features, MASK, words)
     noise = torch.where(MASK[..., None], features, 1e3 * torch.randn_like(features))
-    assert_close(model(noise, MASK, words), together, rtol=0, atol=1e-12)
+    assert_close(model(noise, MASK, words), together, rtol=0, atol=1e-10)
     for row, count in enumerate(COUNTS):
-        alone = model(features[row : row + 1, :count], None, words[row : row + 1])
-        assert_close(alone[0], together[row], rtol=0, atol=1e-12)
+        own = slice(row, row + 1)
+        alone = model(features[own], MASK[own], words[own])
+        assert_close(alone[0], together[row], rtol=0, atol=1e-10)
+        if name not in GRIDS:
+            alone = model(features[own, :count], None, words[own])
+            assert_close(alone[0], together[row], rtol=0, atol=1e-10)
     all_real = torch.ones_like(MASK)
     assert_close(model(features, all_real, words), model(features, None, words))
 
@@ -77,7 +86,7 @@ def test_captions_of_an_image_do_not_know_of_each_other(name: str) -> None:
     model, features = writer(name), images(2)
     words = torch.randint(12, (2, 3, 6))
     alone = [model(features, None, words[:, n : n + 1]) for n in range(3)]
-    assert_close(model(features, None, words), torch.cat(alone, 1), rtol=0, atol=1e-12)
+    assert_close(model(features, None, words), torch.cat(alone, 1), rtol=0, atol=1e-10)
 
 
 @torch.no_grad()
@@ -111,20 +120,22 @@ def test_steps_are_the_whole_sentence_whichever_beam_goes_on(
 def test_beams(name: str, seed: int) -> None:
     """A beam of one is greedy; wider ones are those of a simple search, and their scores add up."""
     spec, model, features = CAPTIONERS[name], writer(name, seed=seed), images(3, seed=seed)
-    said = greedy(model, model.encode(features, MASK))
+    counts = (4, 4, 4) if name in GRIDS else COUNTS
+    mask = torch.arange(4) < torch.tensor(counts)[:, None]
+    said = greedy(model, model.encode(features, mask))
     assert spec.beams is not None
-    one = spec.beams(model, features, MASK, 1, 1)
+    one = spec.beams(model, features, mask, 1, 1)
     assert torch.equal(one.words[:, 0], said.words)
-    assert torch.equal(spec.propose(model, features, MASK, 5).words[..., 0], said.words)
-    assert torch.equal(spec.caption(model, features, MASK, Decoding()), said.words)
-    words, scores = spec.beams(model, features, MASK, 3, 3)
-    assert torch.equal(spec.caption(model, features, MASK, Decoding(beam=3)), words[:, 0])
+    assert torch.equal(spec.propose(model, features, mask, 5).words[..., 0], said.words)
+    assert torch.equal(spec.caption(model, features, mask, Decoding()), said.words)
+    words, scores = spec.beams(model, features, mask, 3, 3)
+    assert torch.equal(spec.caption(model, features, mask, Decoding(beam=3)), words[:, 0])
     with torch.no_grad():
-        log_probs = log_policy(model(features, MASK, words))
+        log_probs = log_policy(model(features, mask, words))
     own = spoken(words)
     chosen = log_probs.gather(-1, words.where(own, PERIOD)[..., None])[..., 0]
     assert_close(scores, chosen.where(own, 0.0).sum(-1), rtol=0, atol=1e-10)
-    for row, count in enumerate(COUNTS):
+    for row, count in enumerate(counts):
         found = naive_beam(model, features[row, :count], 3)
         assert words[row].tolist() == [padded(sentence, model.length) for sentence, _ in found]
 
@@ -134,12 +145,12 @@ def test_samples_are_drawn_by_the_policy(name: str) -> None:
     torch.manual_seed(0)
     model, draw = writer(name), CAPTIONERS[name].sample
     assert draw is not None
-    words = draw(model, images(1), None, 3000)  # (1, S, N)
-    assert words.shape == (1, 3000, 6)
+    words = draw(model, images(1).expand(40, -1, -1), None, 75)  # (B, S, N)
+    assert words.shape == (40, 75, 6)
     assert not bool(torch.isin(words[spoken(words)], torch.tensor(NEVER)).any())
     with torch.no_grad():
         first = log_policy(model(images(1), None, torch.full((1, 1, 6), PAD)))[0, 0, 0].exp()
-    shares = torch.bincount(words[0, :, 0], minlength=12) / 3000
+    shares = torch.bincount(words[:, :, 0].flatten(), minlength=12) / 3000
     assert float((shares - first).abs().max()) < 0.04
 
 
@@ -152,7 +163,7 @@ def test_it_learns_a_handful_of_captions(name: str) -> None:
     features = images(5, dtype=torch.float32)
     words = torch.randint(4, 12, (5, 1, 6))
     words[:, :, 4], words[:, :, 5] = PERIOD, PAD
-    optimiser = torch.optim.Adam(model.parameters(), lr=2e-2)
+    optimiser = torch.optim.Adam(model.parameters(), lr=LEARNING.get(name, 5e-3))
     loss = torch.tensor(0.0)
     for _ in range(80):
         loss = cross_entropy(model(features, None, words), words) / (words != PAD).sum()
