@@ -1,4 +1,4 @@
-"""On a GPU: the captioners of LSTMs learn in one graph what they learn step by step."""
+"""On a GPU: others that write word by word learn in one graph what they learn step by step."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -21,7 +21,7 @@ STAGES = ("teacher_xe", "scst")
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> FeatureStore:
-    return make_learnable_store(tmp_path_factory.mktemp("stores") / "store")
+    return make_learnable_store(tmp_path_factory.mktemp("stores") / "store", regions=4)
 
 
 @pytest.fixture(autouse=True)
