@@ -6,6 +6,7 @@ import signal
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -57,6 +58,7 @@ class Running:
     stopped_by: list[int] = field(default_factory=list)
     error: Exception | None = None
     _draining: "asyncio.Task[None] | None" = None
+    _loader: threading.Thread | None = None
     _stopper: Callable[[], object] | None = None
 
     def __call__(self) -> bool:
@@ -109,18 +111,34 @@ class Running:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-        return await asyncio.to_thread(worker.close, LAST)
+        ended = await asyncio.to_thread(worker.close, LAST)
+        return ended and not (self._loader is not None and self._loader.is_alive())
 
     async def _begin(self, worker: Worker, server: _Server, address: str) -> None:
         """Load the model; meanwhile requests are told to come again."""
         try:
-            captioner = await asyncio.to_thread(self.load, self.options)
+            captioner = await self._loaded()
         except Exception as error:
             self.error, server.should_exit = error, True
             return
         worker.begin(captioner)
         engine = captioner.engine
         self.tell(f"{address} ({engine.runtime}, {engine.precision}, {engine.device})")
+
+    async def _loaded(self) -> "Captioner":
+        """The model, by a thread that nobody waits for when the server is stopped meanwhile."""
+        loop, done = asyncio.get_running_loop(), Future["Captioner"]()
+
+        def work() -> None:
+            done.set_running_or_notify_cancel()  # from now on it can be told, if to nobody
+            try:
+                done.set_result(self.load(self.options))
+            except BaseException as error:
+                done.set_exception(error)
+
+        self._loader = threading.Thread(target=work, name="naic loads", daemon=True)
+        self._loader.start()
+        return await asyncio.wrap_future(done, loop=loop)
 
     def _died(self, server: _Server, worker: Worker) -> None:
         dead = worker.batcher.dead
@@ -140,6 +158,7 @@ class Running:
         worker.draining = True
         self.tell("stopping; what was taken on is answered first")
         arrivals = server.config.app.app.app  # type: ignore[union-attr]
+        arrivals.hurry()
 
         async def quiet(seconds: float) -> None:
             with contextlib.suppress(TimeoutError):
@@ -197,7 +216,8 @@ def listen(options: "ServeOptions") -> socket.socket:
             found[0][4][:2], family=found[0][0], backlog=BACKLOG, reuse_port=False
         )
     except (OSError, UnicodeError) as error:
-        why = f"nobody can listen there ({getattr(error, 'strerror', None) or error})"
+        reason = (getattr(error, "strerror", None) or str(error)).partition(" (while")[0]
+        why = f"nobody can listen there ({reason})"
         raise ConfigError(where, why, "Choose another address or port.") from error
     made.setblocking(False)
     return made

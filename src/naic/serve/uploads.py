@@ -1,6 +1,6 @@
 """Photos of a form: kept in memory, however large, since the body has been limited already."""
 
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
@@ -30,13 +30,9 @@ async def form_of(request: "Request", max_files: int) -> AsyncIterator[FormData]
     Raises:
         Refused: it is no form, or it has too many parts.
     """
-
-    async def body() -> AsyncGenerator[bytes, None]:
-        yield await request.body()
-
     parser = _InMemory(
         request.headers,
-        body(),
+        request.stream(),
         max_files=max_files,
         max_fields=_MOST_FIELDS,
         max_part_size=_FIELD_BYTES,
