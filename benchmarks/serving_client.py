@@ -102,6 +102,8 @@ class Client:
 
     async def _ask(self, known: Known) -> float:
         """One request; how long to wait before the next."""
+        if self._stream is not None and self._stream[0].at_eof():
+            self._leave()  # nobody keeps a connection for ever
         used = self._stream is not None
         if self._stream is None:
             self._stream = await asyncio.open_connection(self._host, self._port)

@@ -1,5 +1,6 @@
 """Photos of a form: kept in memory, however large, since the body has been limited already."""
 
+import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
@@ -11,6 +12,9 @@ from naic.serve.service import Refused, Upload
 
 if TYPE_CHECKING:
     from starlette.requests import Request
+
+# What is wrong with a form is told to its sender: who looks after the server need not read it.
+logging.getLogger("python_multipart").addHandler(logging.NullHandler())
 
 FORM = "multipart/form-data"
 _MOST_FIELDS = 32
