@@ -99,8 +99,9 @@ def test_it_can_be_given(page: Path, line: str, monkeypatch: pytest.MonkeyPatch)
     if words[0] in AT_ONCE:
         return
     options = parse(words, monkeypatch)
-    if hasattr(options, "check"):
-        options.check()
+    check = getattr(options, "check_values", getattr(options, "check", None))
+    if check is not None:
+        check()
     if words[0] == "reproduce" and options.study is None:
         assert read_preset(options.preset, quick=options.quick).settings.report
 

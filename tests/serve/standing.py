@@ -17,7 +17,7 @@ from naic.runtime.sentences import Alternative, Caption, Proposals, Word
 from naic.serve.options import ServeOptions
 from naic.serve.run import Running
 
-SOON = 10.0  # seconds within which what has to happen happens, however busy the machine is
+SOON = 30.0  # seconds within which what has to happen happens, however busy the machine is
 SIDE = 8
 
 
@@ -116,6 +116,11 @@ class Server:
         headers = {"authorization": f"Bearer {token}"} if token else {}
         lines = self.get("/metrics", headers=headers).text.splitlines()
         return sum(float(line.split()[-1]) for line in lines if line.startswith(name))
+
+    @property
+    def images(self) -> float:
+        """Images that wait or are worked at: a first one may have been taken alone or not."""
+        return self.number("naic_images_waiting") + self.number("naic_images_running")
 
     def until(self, so: Callable[[], bool]) -> None:
         """Wait until it is so."""

@@ -1,6 +1,7 @@
 """Photos of a form: kept in memory, however large, since the body has been limited already."""
 
-from collections.abc import AsyncGenerator, AsyncIterator
+import logging
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,9 @@ from naic.serve.service import Refused, Upload
 
 if TYPE_CHECKING:
     from starlette.requests import Request
+
+# What is wrong with a form is told to its sender: who looks after the server need not read it.
+logging.getLogger("python_multipart").addHandler(logging.NullHandler())
 
 FORM = "multipart/form-data"
 _MOST_FIELDS = 32
@@ -30,13 +34,9 @@ async def form_of(request: "Request", max_files: int) -> AsyncIterator[FormData]
     Raises:
         Refused: it is no form, or it has too many parts.
     """
-
-    async def body() -> AsyncGenerator[bytes, None]:
-        yield await request.body()
-
     parser = _InMemory(
         request.headers,
-        body(),
+        request.stream(),
         max_files=max_files,
         max_fields=_MOST_FIELDS,
         max_part_size=_FIELD_BYTES,
