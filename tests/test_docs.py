@@ -20,7 +20,7 @@ import tyro
 
 from naic.cli.main import VERBS, main
 from naic.errors import ConfigError
-from naic.runtime import captioner
+from naic.runtime import ready
 from naic.tasks.finetune.plan import FinetuneOptions
 from naic.tasks.reproduce.preset import read_preset
 from naic.train.config import read_settings
@@ -121,7 +121,7 @@ def test_it_can_be_run(
     shutil.copytree(ROOT / "configs", "configs")
     use_tiny(monkeypatch)  # CLIP and DINOv2 are large, and their weights are not installed
     small = NEEDS[words[0]](words, options)
-    monkeypatch.setattr(captioner, "SHIPPED", Path("shipped"))
+    monkeypatch.setattr(ready, "SHIPPED", Path("shipped"))
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"photo.jpg\0")))
     assert main([_glob(word) for word in small]) == 0, capsys.readouterr().err
 
