@@ -51,6 +51,7 @@ class Tally:
         broken: answers that ended in the middle, or never came on a connection that was new.
         closed: connections that were closed before an answer began, when they had been used before:
             a client may send when a server that ends has just said all it had to say.
+        why: what 503 said, and how often.
     """
 
     statuses: dict[str, int] = field(default_factory=dict)
@@ -59,6 +60,7 @@ class Tally:
     waits: list[int] = field(default_factory=list)
     broken: int = 0
     closed: int = 0
+    why: dict[str, int] = field(default_factory=dict)
 
 
 def request_of(path: Path, host: str) -> bytes:
@@ -135,6 +137,10 @@ class Client:
             said = json.loads(answer.body)["results"][0]["caption"]
             if said != known.caption:
                 self._tally.wrong.append(f"{said!r} is not {known.caption!r}")
+
+        elif answer.status == ENDING:
+            words = json.loads(answer.body)["error"]["message"]
+            self._tally.why[words] = self._tally.why.get(words, 0) + 1
 
     def _leave(self) -> None:
         assert self._stream is not None

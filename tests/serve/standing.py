@@ -136,7 +136,8 @@ class Server:
 def serving(captioner: StandIn | None = None, **options: Any) -> Iterator[Server]:
     """A server that is ended afterwards."""
     captioner = captioner or StandIn()
-    chosen = ServeOptions(**{"port": 0, **options})
+    # A long time to drain: a busy machine would not take on what a test asks for otherwise.
+    chosen = ServeOptions(**{"port": 0, "drain": 600.0, **options})
     chosen.check_values()
     ready, told, failed = threading.Event(), list[str](), list[BaseException]()
 

@@ -134,7 +134,6 @@ def test_those_who_are_refused_come_one_after_the_other() -> None:
     async def work() -> None:
         worker = Worker()
         with batching(worker, queue=2) as batcher:
-            await learn(batcher, worker, 0)  # of the first nothing is learnt
             await learn(batcher, worker, 0.6)
             await hold(batcher, worker)
             waits = asyncio.create_task(batcher([1, 2]))
@@ -166,7 +165,6 @@ def test_what_could_not_be_done_in_time_is_not_taken_on() -> None:
     async def work() -> None:
         worker = Worker()
         with batching(worker, queue=100, within=2.0) as batcher:
-            await learn(batcher, worker, 0)
             await learn(batcher, worker, 0.5)  # so four at most, and one is worked at
             first = await hold(batcher, worker)
             tasks = [asyncio.create_task(batcher([1, 2, 3]))]

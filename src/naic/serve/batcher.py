@@ -88,7 +88,6 @@ class Batcher(Generic[In, Out]):
         self._waiting: deque[_Job] = deque()
         self._running: Sequence[_Job] = ()
         self._began = 0.0
-        self._warm = False  # the first batch takes longer than any other
         self._pace = 0.0  # seconds that an item takes, lately; 0: it is not known yet
         self._promised = 0.0  # when there should be room for all who were told to come again
         self._closed = False
@@ -199,7 +198,8 @@ class Batcher(Generic[In, Out]):
             left = [*self._waiting, *(self._running if running else ())]
             self._waiting = deque()
         for job in left:
-            job.tell(None, stopping())
+            why = "it was stopped before this was answered"
+            job.tell(None, Refused(503, "the server", why, "Try another one.", 1))
 
     def join(self, seconds: float) -> bool:
         """Wait for the worker's end; whether it has ended."""
@@ -245,9 +245,7 @@ class Batcher(Generic[In, Out]):
 
     def _learn(self, each: float) -> None:
         """How long an item has taken."""
-        if self._warm:
-            self._pace = each if not self._pace else self._pace + _WEIGHT * (each - self._pace)
-        self._warm = True
+        self._pace = each if not self._pace else self._pace + _WEIGHT * (each - self._pace)
 
     def _answers(self, jobs: Sequence[_Job]) -> list[Answer]:
         try:

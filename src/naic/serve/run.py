@@ -10,6 +10,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import numpy as np
 import uvicorn
 
 from naic.errors import ConfigError, NaicError
@@ -204,8 +205,12 @@ class Running:
 
 
 def load(options: "ServeOptions", tell: "Callable[[Problem], None]") -> "Captioner":
-    """The captioner that the options name."""
-    return load_captioner(tell, options.captioning())  # type: ignore[return-value]
+    """The captioner that the options name, ready: first batches take longer than any other."""
+    captioner: Captioner = load_captioner(tell, options.captioning())  # type: ignore[assignment]
+    side = captioner.engine.pixels
+    for images in (1, min(2, options.batch)):
+        captioner.say(np.zeros((images, side, side, 3), np.uint8))
+    return captioner
 
 
 def listen(options: "ServeOptions") -> socket.socket:

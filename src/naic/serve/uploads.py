@@ -26,6 +26,11 @@ class _InMemory(MultiPartParser):
 
     spool_max_size = 1 << 62
 
+    def close(self) -> None:
+        """Let go of all files, also of those that were cut off, of which the form knows nothing."""
+        for file in self._files_to_close_on_error:
+            file.close()
+
 
 @asynccontextmanager
 async def form_of(request: "Request", max_files: int) -> AsyncIterator[FormData]:
@@ -51,7 +56,7 @@ async def form_of(request: "Request", max_files: int) -> AsyncIterator[FormData]
     try:
         yield form
     finally:
-        await form.close()
+        parser.close()
 
 
 async def photos_of(form: FormData, field: str = "files") -> list[Upload]:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Pixels = npt.NDArray[np.uint8]
 LONGEST_NAME = 100  # characters of a photo's name in messages
+_SURE = 0.8  # of the time for draining: what was taken on must not take longer
 _STARTING = ("the model", "it is being loaded", "Try again in a moment.")
 
 
@@ -74,7 +75,7 @@ class Worker:
             self._work,
             batch=options.batch,
             queue=options.queue,
-            within=options.drain,  # or not all would be answered when the server is stopped
+            within=_SURE * options.drain,  # or not all would be answered when it is stopped
             told=self._metrics.batch,
         )
         self.loaded = int(time.time())
