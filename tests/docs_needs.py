@@ -5,13 +5,20 @@ the current folder, where all that they need is made by then. ELSEWHERE has the 
 another test runs.
 """
 
+import contextlib
 import json
+import os
 import re
 import shutil
+import signal
+import socket
+import threading
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import httpx
 import pytest
 import skimage
 
@@ -254,6 +261,32 @@ def watch(words: list[str], options: Any) -> list[str]:
     return [*words, "--settle", "0", *["--once"] * (not options.once)]
 
 
+def serve(words: list[str], options: Any) -> list[str]:
+    """Asked for one caption when it is ready, then stopped as a service is: by SIGTERM."""
+    seeing(Path("shipped"))
+    photo(Path("photo.jpg"))
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    threading.Thread(target=_ask_once, args=(int(port), options), daemon=True).start()
+    return [*words, "--host", "127.0.0.1", "--port", port]
+
+
+def _ask_once(port: int, options: Any) -> None:
+    """A caption, once there is one to be had; Ctrl-C, with another exit code, if it is none."""
+    by, answer = time.monotonic() + 60, None
+    with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=30) as client:
+        while time.monotonic() < by and (answer is None or answer.status_code == 503):
+            time.sleep(0.02)
+            with contextlib.suppress(httpx.TransportError):
+                headers = {"authorization": f"Bearer {options.token or 'none'}"}
+                files = {"files": Path("photo.jpg").read_bytes()}
+                answer = client.post("/v1/caption", files=files, headers=headers)
+    if answer is not None:  # it is there, and hears of signals
+        good = answer.status_code == 200 and "cat" in answer.json()["results"][0]["caption"]
+        os.kill(os.getpid(), signal.SIGTERM if good else signal.SIGINT)
+
+
 def as_it_is(words: list[str], options: Any) -> list[str]:
     seeing(Path("shipped"))
     return words
@@ -266,6 +299,7 @@ def scenes(words: list[str], options: Any) -> list[str]:
 NEEDS: dict[str, Need] = {
     "caption": caption,
     "watch": watch,
+    "serve": serve,
     "prepare": prepare,
     "show": show,
     "train": train,

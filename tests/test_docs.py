@@ -20,7 +20,7 @@ import tyro
 
 from naic.cli.main import VERBS, main
 from naic.errors import ConfigError
-from naic.runtime import captioner
+from naic.runtime import ready
 from naic.tasks.finetune.plan import FinetuneOptions
 from naic.tasks.reproduce.preset import read_preset
 from naic.train.config import read_settings
@@ -99,8 +99,9 @@ def test_it_can_be_given(page: Path, line: str, monkeypatch: pytest.MonkeyPatch)
     if words[0] in AT_ONCE:
         return
     options = parse(words, monkeypatch)
-    if hasattr(options, "check"):
-        options.check()
+    check = getattr(options, "check_values", getattr(options, "check", None))
+    if check is not None:
+        check()
     if words[0] == "reproduce" and options.study is None:
         assert read_preset(options.preset, quick=options.quick).settings.report
 
@@ -120,7 +121,7 @@ def test_it_can_be_run(
     shutil.copytree(ROOT / "configs", "configs")
     use_tiny(monkeypatch)  # CLIP and DINOv2 are large, and their weights are not installed
     small = NEEDS[words[0]](words, options)
-    monkeypatch.setattr(captioner, "SHIPPED", Path("shipped"))
+    monkeypatch.setattr(ready, "SHIPPED", Path("shipped"))
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"photo.jpg\0")))
     assert main([_glob(word) for word in small]) == 0, capsys.readouterr().err
 

@@ -239,7 +239,7 @@ def test_ctrl_c(
     def stop(*arguments: object, **settings: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(captioner.Captioner, "each", stop)
+    monkeypatch.setattr(captioner.Captioner, "texts", stop)
     assert main(["caption", "a.png", *words.split()]) == 130
     assert capsys.readouterr().err.endswith(f"\nnaic caption: stopped.{told}\n")
 

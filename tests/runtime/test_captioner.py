@@ -30,8 +30,8 @@ from naic.images.converting import square_pixels
 from naic.images.opening import open_image
 from naic.images.sources import FileImage, ImageLike
 from naic.models.folder import LoadedModel, load_model
-from naic.runtime import captioner as room
 from naic.runtime import engines
+from naic.runtime import ready as room
 from naic.runtime.captioner import Caption, Captioner, Wishes, shipped_model
 from naic.tasks.options import PrepareOptions
 from naic.tasks.prepare import prepare

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import skimage
 
-from naic.runtime import captioner as room
+from naic.runtime import ready as room
 from naic.runtime.captioner import Caption
 from naic.runtime.ready import PRECISIONS, RUNTIMES
 from tests.runtime.small import NETWORK, make_model

@@ -118,12 +118,12 @@ def serving(service: Service, *more: APIRouter) -> Iterator[str]:
         server = uvicorn.Server(config)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [free]})
         thread.start()
-        by = time.monotonic() + 10
+        by = time.monotonic() + 30
         while not server.started:
             assert thread.is_alive()
             assert time.monotonic() < by
             time.sleep(0.01)
         yield f"http://127.0.0.1:{free.getsockname()[1]}"
         server.should_exit = True
-        thread.join(10)
+        thread.join(30)
         assert not thread.is_alive()

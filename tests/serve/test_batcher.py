@@ -1,4 +1,5 @@
 import asyncio
+import math
 import threading
 import time
 from collections.abc import Callable, Coroutine, Hashable, Iterator, Sequence
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from naic.serve.batcher import LONGEST_RETRY, Batcher
 from naic.serve.service import Refused
 
-SOON = 5.0  # seconds within which what has to happen happens, however busy the machine is
+SOON = 30.0  # seconds within which what has to happen happens, however busy the machine is
 
 
 class Worker:
@@ -41,8 +42,10 @@ class Worker:
 
 
 @contextmanager
-def batching(worker: Worker, batch: int = 4, queue: int = 100) -> "Iterator[Batcher[int, int]]":
-    batcher = Batcher(worker, batch=batch, queue=queue)
+def batching(
+    worker: Worker, batch: int = 4, queue: int = 100, within: float = math.inf
+) -> "Iterator[Batcher[int, int]]":
+    batcher = Batcher(worker, batch=batch, queue=queue, within=within)
     yield batcher
     worker.free.set()
     batcher.close()
@@ -123,6 +126,54 @@ def test_a_full_queue_refuses_and_says_when_to_come_again() -> None:
             await until(lambda: batcher.waiting == 3)
             worker.free.set()
             assert [*await asyncio.gather(first, waits, fits)] == [[0], [2, 4], [6]]
+
+    run(work)
+
+
+def test_those_who_are_refused_come_one_after_the_other() -> None:
+    async def work() -> None:
+        worker = Worker()
+        with batching(worker, queue=2) as batcher:
+            await learn(batcher, worker, 0.6)
+            await hold(batcher, worker)
+            waits = asyncio.create_task(batcher([1, 2]))
+            await until(lambda: batcher.waiting == 2)
+            told: list[int] = []
+            for _ in range(200):
+                with pytest.raises(Refused) as caught:
+                    await batcher([3])
+                told.append(caught.value.retry_after or 0)
+            assert told == sorted(told)
+            assert told[:1] == [1]
+            assert len({*told[:20]}) > 5  # they do not all come at once
+            assert told[-1] == LONGEST_RETRY
+            worker.free.set()
+            await waits
+
+    run(work)
+
+
+async def learn(batcher: "Batcher[int, int]", worker: Worker, seconds: float) -> None:
+    """Have one item take so long at least."""
+    task = await hold(batcher, worker)
+    await asyncio.sleep(seconds)
+    worker.free.set()
+    await task
+
+
+def test_what_could_not_be_done_in_time_is_not_taken_on() -> None:
+    async def work() -> None:
+        worker = Worker()
+        with batching(worker, queue=100, within=2.0) as batcher:
+            await learn(batcher, worker, 0.5)  # so four at most, and one is worked at
+            first = await hold(batcher, worker)
+            tasks = [asyncio.create_task(batcher([1, 2, 3]))]
+            await until(lambda: batcher.waiting == 3)
+            with pytest.raises(Refused, match=r"3 of at most [123] images wait already"):
+                await batcher([4])
+            worker.free.set()
+            await asyncio.gather(first, *tasks)
+            assert len(await batcher([*range(50)])) == 50  # where nothing waits, all is taken on
 
     run(work)
 

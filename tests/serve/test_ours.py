@@ -53,10 +53,10 @@ def test_photos_of_a_form_get_their_captions(server: Server) -> None:
 def test_photos_in_json(server: Server) -> None:
     plain = base64.b64encode(photo(1)).decode()
     body = {"images": [plain, f"data:image/png;base64,{plain}"], "names": ["one", "two"]}
-    answer = httpx.post(f"{server.url}/v1/caption", json=body)
+    answer = httpx.post(f"{server.url}/v1/caption", json=body, timeout=SOON)
     assert texts(answer) == ["1 0 0"] * 2
     assert [result["name"] for result in answer.json()["results"]] == ["one", "two"]
-    answer = httpx.post(f"{server.url}/v1/caption", json={"image": plain})
+    answer = httpx.post(f"{server.url}/v1/caption", json={"image": plain}, timeout=SOON)
     assert answer.json()["results"][0]["name"] == "image 1"
 
 
@@ -84,7 +84,7 @@ def test_a_bad_photo_fails_alone(server: Server) -> None:
     assert errors[1]["what"] == "1.png"
     assert "10,000" in errors[2]["why"]
     body = {"images": ["***", base64.b64encode(photo(3)).decode()]}
-    assert texts(httpx.post(f"{server.url}/v1/caption", json=body)) == [None, "3 0 0"]
+    assert texts(httpx.post(f"{server.url}/v1/caption", json=body, timeout=SOON)) == [None, "3 0 0"]
 
 
 def test_no_photo_that_can_be_used_is_no_success(server: Server) -> None:
@@ -110,7 +110,7 @@ def test_a_photo_of_one_pixel_is_one(server: Server, size: tuple[int, int]) -> N
 )
 def test_names_are_only_names(server: Server, name: str, shown: str) -> None:
     files = {"files": (name, photo(1))}
-    answer = httpx.post(f"{server.url}/v1/caption", files=files)
+    answer = httpx.post(f"{server.url}/v1/caption", files=files, timeout=SOON)
     assert answer.json()["results"][0]["name"] == shown
     assert answer.headers["content-type"] == "application/json"
     assert answer.headers["x-content-type-options"] == "nosniff"
@@ -120,7 +120,7 @@ def test_a_name_that_no_utf8_holds_is_written_as_an_escape(server: Server) -> No
     image = base64.b64encode(photo(1)).decode()
     body = f'{{"image": "{image}", "names": ["\\ud800\\u0000"]}}'
     kind = {"content-type": "application/json"}
-    answer = httpx.post(f"{server.url}/v1/caption", content=body, headers=kind)
+    answer = httpx.post(f"{server.url}/v1/caption", content=body, headers=kind, timeout=SOON)
     assert answer.json()["results"][0]["name"] == "\\ud800\\x00"
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from naic.cli.main import main
 from naic.errors import CheckpointError, ConfigError, MissingExtraError
-from naic.runtime import captioner
+from naic.runtime import ready
 from naic.runtime.captioner import Captioner
 from naic.runtime.graphs import precisions
 from naic.runtime.load import load_whole
@@ -53,7 +53,7 @@ def test_the_card_says_how_it_was_exported(tmp_path: Path, monkeypatch: pytest.M
     assert card.startswith(f"{CARD}\n## Export\n\n```sh\n{command}\n```\n")
     assert "8 bits" not in card
     (model / "README.md").unlink()
-    monkeypatch.setattr(captioner, "SHIPPED", model)
+    monkeypatch.setattr(ready, "SHIPPED", model)
     export_model(ExportOptions(out=tmp_path / "shipped", precision="int8"))
     card = (tmp_path / "shipped" / "README.md").read_text()
     assert card.startswith("# model\n\n## Export\n\n```sh\nnaic export --out ")

@@ -14,7 +14,7 @@ from naic.decode.decoding import READABLE, Decoding
 from naic.files import VOCABULARY
 from naic.images.converting import square_pixels
 from naic.images.opening import open_image
-from naic.runtime.captioner import SHIPPED
+from naic.runtime.ready import SHIPPED
 from naic.runtime.sentences import Proposals, write
 from naic.tasks.export_web import language
 from naic.text.vocabulary import SPECIAL, Vocabulary

@@ -12,8 +12,7 @@ from naic.data.decoding import decode_batches
 from naic.decode.best_first import Sentence
 from naic.decode.decoding import Decoding
 from naic.decode.wishes import Wishes, as_decoding
-from naic.errors import CheckpointError, ConfigError, ImageError
-from naic.files import WEIGHTS
+from naic.errors import ConfigError, ImageError
 from naic.images.sources import ImageLike
 from naic.runtime.explain import Explained, Pass, agents_of
 from naic.runtime.given import (
@@ -26,7 +25,7 @@ from naic.runtime.given import (
     sources,
 )
 from naic.runtime.memory import enough_memory
-from naic.runtime.ready import make_ready
+from naic.runtime.ready import make_ready, shipped_model
 from naic.runtime.rescore import Rescoring, as_said
 from naic.runtime.sentences import (
     Alternative,
@@ -40,19 +39,9 @@ from naic.runtime.sentences import (
 
 __all__ = ["Alternative", "Caption", "Captioner", "Rescoring", "Wishes", "Word", "shipped_model"]
 
-SHIPPED = Path(__file__).parent.parent / "shipped"
 BATCH = 16  # images at once: more are no faster on a CPU
 Told = TypeVar("Told")
 Proposed: TypeAlias = tuple[Proposals, Sequence[Sequence[Sentence]] | None, Decoding]
-
-
-def shipped_model() -> Path:
-    """The folder of the model that comes inside the package."""
-    if not (SHIPPED / WEIGHTS).is_file():
-        why = "this copy of naic has no model inside"
-        hint = "Name a model folder with --model, or install naic from its wheel."
-        raise CheckpointError(str(SHIPPED), why, hint)
-    return SHIPPED
 
 
 class Captioner:
@@ -267,9 +256,8 @@ class Captioner:
     def _decoding(self, wishes: Wishes, alternatives: int) -> Decoding:
         """How the words are found with these wishes."""
         decoding = as_decoding(wishes, alternatives)
-        if self._rescorer is not None and alternatives > self._rescorer.how.choices:
-            why = f"{alternatives} are more than the {self._rescorer.how.choices} that are rescored"
-            raise ConfigError("--alternatives", why, "Raise --rescore-choices, or ask for fewer.")
+        if self._rescorer is not None:
+            self._rescorer.how.check_alternatives(alternatives)
         return decoding
 
     def _outcomes(

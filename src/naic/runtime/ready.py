@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from naic.runtime.rescore import Rescoring
     from naic.runtime.rescorer import Rescorer
 
+SHIPPED = Path(__file__).parent.parent / "shipped"
 RUNTIMES = ("auto", "eager", "compile", "graph", "onnx")
 PRECISIONS = ("auto", "float32", "bfloat16", "float16", "int8")
 ONNX = ".onnx"
@@ -95,6 +96,15 @@ class Ready(NamedTuple):
     searches: Searches | None = None
     calibration: Calibration | None = None
     rescorer: "Rescorer | None" = None
+
+
+def shipped_model() -> Path:
+    """The folder of the model that comes inside the package."""
+    if not (SHIPPED / WEIGHTS).is_file():
+        why = "this copy of naic has no model inside"
+        hint = "Name a model folder with --model, or install naic from its wheel."
+        raise CheckpointError(str(SHIPPED), why, hint)
+    return SHIPPED
 
 
 def make_ready(

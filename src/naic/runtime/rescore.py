@@ -54,6 +54,12 @@ class Rescoring:
             why = f"{self.weight} is no number from 0 on"
             raise ConfigError("--rescore-weight", why, "Try 0.3.")
 
+    def check_alternatives(self, number: int) -> None:
+        """Refuse to give more sentences than there are to choose from."""
+        if number > self.choices:
+            why = f"{number} are more than the {self.choices} that are rescored"
+            raise ConfigError("--alternatives", why, "Raise --rescore-choices, or ask for fewer.")
+
 
 class Rescored(NamedTuple):
     """A sentence with both opinions of it.

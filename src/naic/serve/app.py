@@ -1,12 +1,13 @@
 """The server as an ASGI application: the table of contracts, and how errors are told."""
 
 from collections.abc import Mapping
+from http import HTTPStatus
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import HTMLResponse, Response
+from fastapi.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.exceptions import HTTPException
 
 from naic import __version__
@@ -36,6 +37,9 @@ POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
+
+
+_STATUSES = (400, 401, 403, 404, 408, 413, 415, 421, 422, 429, 503)
 
 
 def error_body(path: str, status: int, message: str) -> dict[str, Any]:
@@ -72,14 +76,29 @@ def make_routes(service: "Service", options: "ServeOptions") -> FastAPI:
         docs_url=None,
         redoc_url=None,
     )
-    app.include_router(ours.router(service, options))
-    app.include_router(xmp.router(options))
-    app.include_router(agents.router(service, options))
+    for own in (
+        ours.router(service, options),
+        xmp.router(options),
+        agents.router(service, options),
+    ):
+        app.include_router(own, responses=_refusals(ours))
     for module in _CONTRACTS:
-        app.include_router(module.router(service))
+        app.include_router(module.router(service), responses=_refusals(module))
     for error in (NaicError, RequestValidationError, HTTPException, Exception):
         app.add_exception_handler(error, _told)
     return app
+
+
+def _refusals(module: ModuleType) -> dict[int | str, dict[str, Any]]:
+    """How any route can end otherwise, for the OpenAPI document."""
+    told = ((status, HTTPStatus(status).phrase) for status in _STATUSES)
+    return {
+        status: {
+            "description": words,
+            "content": {"application/json": {"example": module.error_body(status, f"{words}.")}},
+        }
+        for status, words in told
+    }
 
 
 def _add_own_pages(app: FastAPI, metrics: "Metrics", health: "Health") -> None:
@@ -91,7 +110,12 @@ def _add_own_pages(app: FastAPI, metrics: "Metrics", health: "Health") -> None:
         status, body = health.told()
         return Json(body, status, {"cache-control": "no-store"})
 
-    @app.get("/metrics", summary="Numbers for Prometheus", tags=["naic"])
+    @app.get(
+        "/metrics",
+        summary="Numbers for Prometheus",
+        tags=["naic"],
+        response_class=PlainTextResponse,
+    )
     async def numbers() -> Response:
         health.told()
         return Response(metrics.text(), media_type=CONTENT_TYPE)

@@ -6,14 +6,14 @@ else, and nothing is written to a disk.
 
 import asyncio
 import contextlib
-import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from naic.serve.batcher import stopping
 from naic.serve.doors import ErrorBody, header
 from naic.serve.replies import reply
 from naic.serve.service import Refused
+from naic.serve.uploads import FORM
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -22,8 +22,13 @@ if TYPE_CHECKING:
     from naic.serve.options import ServeOptions
     from naic.serve.worker import Worker
 
+# What is asked for there needs no place in the queue.
+_WITHOUT_PHOTOS = ("/v1/xmp", "/v1/advantage", "/api/show")
+_READS = ("GET", "HEAD", "OPTIONS")
+MOST_VALUES = 100_000  # of JSON: a megabyte of empty lists would be thirty of memory
 _SMALLER = "Send fewer or smaller images, or raise --max-body."
 LINGER = 2.0  # seconds in which a client that still sends can hear that it was refused
+LAST_LINGER = 0.3  # the same when the server is being stopped
 LINGER_BYTES = 64_000_000
 
 
@@ -47,6 +52,7 @@ class Arrivals:
     metrics: "Metrics"
     held: int = 0
     here: int = 0
+    _coming: set[asyncio.Timeout] = field(default_factory=set)
 
     async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
         """As ASGI has it."""
@@ -67,52 +73,79 @@ class Arrivals:
         Raises:
             Refused: the server is being stopped, or busy, or the body says that it is too large.
         """
-        if self.worker.draining and scope["method"] == "POST":
+        if scope["method"] in _READS:  # health and numbers are told however much there is to do
+            return
+        if self.worker.draining:
             raise stopping()
+        if scope["path"] not in _WITHOUT_PHOTOS:
+            self.worker.check_room()
         if self.here >= self.options.max_requests:
             why = f"{self.options.max_requests} requests are worked at or wait already"
-            raise Refused(429, "the server", why, "Try again later.", 1)
+            raise self._too_much(why)
         length = header(scope, b"content-length") or ""
         if length.isdecimal() and int(length) > self.options.body_bytes:
             raise self._too_large()
 
     async def _answer(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
-        parts: list[bytes] = []
+        arrived = bytearray()
         self.here += 1
+        size = 0
         try:
-            await self._take(receive, parts)
-            await _while_there(self.app, scope, b"".join(parts), receive, send)
+            await self._take_in_time(receive, arrived)
+            size, body = len(arrived), bytes(arrived)
+            arrived.clear()
+            _check_values(scope, body)
+            answering = _while_there(self.app, scope, body, receive, send)
+            del body
+            await answering
         finally:
             self.here -= 1
-            self.held -= sum(map(len, parts))
+            self.held -= size or len(arrived)
 
-    async def _take(self, receive: "Receive", parts: list[bytes]) -> None:
-        """Receive the body into `parts`, which count as held.
+    async def _take_in_time(self, receive: "Receive", arrived: bytearray) -> None:
+        """Receive the body, unless it takes too long or the server is being stopped."""
+        limit = asyncio.timeout(self.options.timeout)
+        self._coming.add(limit)
+        try:
+            async with limit:
+                await self._take(receive, arrived)
+        except TimeoutError:
+            if self.worker.draining:
+                raise stopping() from None
+            why = f"it did not arrive within {self.options.timeout:g} seconds"
+            raise Refused(408, "the request", why, "Send it faster.") from None
+        finally:
+            self._coming.discard(limit)
+
+    async def _take(self, receive: "Receive", arrived: bytearray) -> None:
+        """Receive the body into `arrived`, which counts as held.
 
         Raises:
-            Refused: it is too large or too slow, or there are too many.
+            Refused: it is too large, or there are too many.
             Gone: the client went away in the middle.
         """
-        by = time.monotonic() + self.options.timeout
-        size, more = 0, True
+        more = True
         while more:
-            try:
-                message = await asyncio.wait_for(receive(), max(0.0, by - time.monotonic()))
-            except TimeoutError:
-                why = f"it did not arrive within {self.options.timeout:g} seconds"
-                raise Refused(408, "the request", why, "Send it faster.") from None
+            message = await receive()
             if message["type"] == "http.disconnect":
                 raise Gone
             part, more = message.get("body", b""), message.get("more_body", False)
-            size += len(part)
-            if size > self.options.body_bytes:
+            if len(arrived) + len(part) > self.options.body_bytes:
                 raise self._too_large()
             if self.held + len(part) > self.options.memory_bytes:
-                why = f"requests of {self.held:,} bytes are here already"
-                raise Refused(429, "the server", why, "Try again later.", 1)
-            parts.append(part)
+                raise self._too_much(f"requests of {self.held:,} bytes are here already")
+            arrived += part
             self.held += len(part)
             self.metrics.received.inc(len(part))
+
+    def hurry(self) -> None:
+        """Wait for no more bodies: what they ask for would be refused."""
+        for limit in self._coming:
+            if not limit.expired():
+                limit.reschedule(asyncio.get_running_loop().time())
+
+    def _too_much(self, why: str) -> Refused:
+        return Refused(429, "the server", why, "Try again later.", self.worker.later())
 
     def _too_large(self) -> Refused:
         why = f"it has more than {self.options.body_bytes:,} bytes"
@@ -131,8 +164,20 @@ class Arrivals:
         body = self.error_body(scope["path"], refused.status, str(refused))
         await reply(send, refused.status, body, headers, more=True)
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(_pour_away(receive), LINGER)
+            seconds = LAST_LINGER if self.worker.draining else LINGER
+            await asyncio.wait_for(_pour_away(receive), seconds)
         await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+def _check_values(scope: "Scope", body: bytes) -> None:
+    """Refuse JSON that is small as text and large as objects.
+
+    Raises:
+        Refused: it has too many values.
+    """
+    kind = (header(scope, b"content-type") or "").lower()
+    if not kind.startswith(FORM) and sum(map(body.count, (b",", b"[", b"{"))) > MOST_VALUES:
+        raise Refused(413, "the request", f"it has more than {MOST_VALUES:,} values", _SMALLER)
 
 
 async def _pour_away(receive: "Receive") -> None:
@@ -148,13 +193,12 @@ async def _while_there(
     app: "ASGIApp", scope: "Scope", body: bytes, receive: "Receive", send: "Send"
 ) -> None:
     """Let the app answer, as long as there is somebody who waits for the answer."""
-    told = False
+    bodies = [body]
+    del body  # it is let go when it has been read
 
     async def whole() -> "Message":
-        nonlocal told
-        if not told:
-            told = True
-            return {"type": "http.request", "body": body, "more_body": False}
+        if bodies:
+            return {"type": "http.request", "body": bodies.pop(), "more_body": False}
         return await asyncio.Future()  # that the client is gone ends all of this
 
     async def until_gone() -> None:

@@ -69,6 +69,7 @@ class Batcher(Generic[In, Out]):
         *,
         batch: int,
         queue: int,
+        within: float = math.inf,
         told: Told = lambda size, seconds: None,
     ) -> None:
         """Start the worker.
@@ -77,16 +78,20 @@ class Batcher(Generic[In, Out]):
             work: gives for items of one key an outcome each, in the worker's thread.
             batch: how many items at most are worked at together.
             queue: how many items at most wait.
+            within: seconds in which all that was taken on has to be done: of a slow worker fewer
+                wait.
             told: hears of each batch.
         """
         self.dead: BaseException | None = None
         self._work, self._batch, self._queue, self._told = work, batch, queue, told
+        self._within = within
         self._waiting: deque[_Job] = deque()
         self._running: Sequence[_Job] = ()
         self._began = 0.0
-        self._pace = 0.0  # seconds that an item takes, lately; 0: none was worked at
+        self._pace = 0.0  # seconds that an item takes, lately; 0: it is not known yet
+        self._promised = 0.0  # when there should be room for all who were told to come again
         self._closed = False
-        self._change = threading.Condition()
+        self._change = threading.Condition()  # its lock may be taken again by who has it
         self._thread = threading.Thread(target=self._serve, name="naic batches", daemon=True)
         self._thread.start()
 
@@ -122,6 +127,18 @@ class Batcher(Generic[In, Out]):
         with self._change:
             self._admit(number)
 
+    def later(self, number: int = 1) -> int:
+        """In how many seconds so many may come again.
+
+        Each who is told so comes after those who were told before: if all of them came at once,
+        most would be told again.
+        """
+        with self._change:
+            now = time.monotonic()
+            free = max(self._promised, now) + number * self._pace
+            self._promised = min(free, now + LONGEST_RETRY)
+            return max(1, math.ceil(self._promised - now))
+
     async def turn(self, work: Callable[[], T]) -> T:
         """What `work` gives in the worker's thread, when it is its turn.
 
@@ -151,15 +168,16 @@ class Batcher(Generic[In, Out]):
         if number > self._queue:
             why = f"{number} images at once are more than the {self._queue} that may wait"
             raise Refused(413, "the request", why, "Send fewer at a time.")
-        if len(self._waiting) + number > self._queue:
-            why = f"{len(self._waiting)} of at most {self._queue} images wait already"
-            seconds = self._retry_after(number)
-            raise Refused(429, "the queue", why, "Try again later.", seconds)
+        most = self._most()
+        if self._waiting and len(self._waiting) + number > most:
+            why = f"{len(self._waiting)} of at most {most} images wait already"
+            raise Refused(429, "the queue", why, "Try again later.", self.later(number))
 
-    def _retry_after(self, number: int) -> int:
-        """In how many seconds there should be room."""
-        over = len(self._waiting) + number - self._queue
-        return max(1, min(LONGEST_RETRY, math.ceil(over * self._pace)))
+    def _most(self) -> int:
+        """How many may wait now."""
+        if self._within >= self._pace * (self._queue + len(self._running)):
+            return self._queue
+        return max(1, int(self._within / self._pace) - len(self._running))
 
     def _forget(self) -> None:
         """Make room of those whom nobody waits for."""
@@ -180,7 +198,8 @@ class Batcher(Generic[In, Out]):
             left = [*self._waiting, *(self._running if running else ())]
             self._waiting = deque()
         for job in left:
-            job.tell(None, stopping())
+            why = "it was stopped before this was answered"
+            job.tell(None, Refused(503, "the server", why, "Try another one.", 1))
 
     def join(self, seconds: float) -> bool:
         """Wait for the worker's end; whether it has ended."""
@@ -219,11 +238,14 @@ class Batcher(Generic[In, Out]):
         with self._change:
             self._running = ()
         if jobs[0].alone is None:
-            each = took / len(jobs)
-            self._pace = each if not self._pace else self._pace + _WEIGHT * (each - self._pace)
+            self._learn(took / len(jobs))
             self._told(len(jobs), took)
         for job, answer in zip(jobs, answers, strict=True):
             job.tell(*answer)
+
+    def _learn(self, each: float) -> None:
+        """How long an item has taken."""
+        self._pace = each if not self._pace else self._pace + _WEIGHT * (each - self._pace)
 
     def _answers(self, jobs: Sequence[_Job]) -> list[Answer]:
         try:

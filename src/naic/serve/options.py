@@ -71,7 +71,8 @@ class ServeOptions:
             looked with eager.
         precision: In which numbers; auto chooses as naic caption does.
         batch: How many images are captioned at once at most.
-        queue: How many images wait at most; who comes then is told to come again.
+        queue: How many images wait at most, and no more than can be captioned in the seconds of
+            --drain; who comes then is told to come again.
         decoders: How many images are decoded at once; 0 means one for each core.
         max_images: How many images a request may have.
         max_body: How many megabytes (1,000,000 bytes) a request may have.

@@ -6,9 +6,11 @@ import signal
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import numpy as np
 import uvicorn
 
 from naic.errors import ConfigError, NaicError
@@ -59,6 +61,7 @@ class Running:
     stopped_by: list[int] = field(default_factory=list)
     error: Exception | None = None
     _draining: "asyncio.Task[None] | None" = None
+    _loader: threading.Thread | None = None
     _stopper: Callable[[], object] | None = None
 
     def __call__(self) -> bool:
@@ -111,12 +114,13 @@ class Running:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-        return await asyncio.to_thread(worker.close, LAST)
+        ended = await asyncio.to_thread(worker.close, LAST)
+        return ended and not (self._loader is not None and self._loader.is_alive())
 
     async def _begin(self, worker: Worker, server: _Server, address: str) -> None:
         """Load the model; meanwhile requests are told to come again."""
         try:
-            captioner, view = await asyncio.to_thread(self._load)
+            captioner, view = await self._loaded()
         except Exception as error:
             self.error, server.should_exit = error, True
             return
@@ -128,6 +132,21 @@ class Running:
         """The model, and what its agents' view has."""
         captioner = self.load(self.options)
         return captioner, load_view(self.options, captioner)
+
+    async def _loaded(self) -> "tuple[Captioner, View]":
+        """The model and its view, by a thread that nobody waits for at the end."""
+        loop, done = asyncio.get_running_loop(), Future["tuple[Captioner, View]"]()
+
+        def work() -> None:
+            done.set_running_or_notify_cancel()  # from now on it can be told, if to nobody
+            try:
+                done.set_result(self._load())
+            except BaseException as error:
+                done.set_exception(error)
+
+        self._loader = threading.Thread(target=work, name="naic loads", daemon=True)
+        self._loader.start()
+        return await asyncio.wrap_future(done, loop=loop)
 
     def _died(self, server: _Server, worker: Worker) -> None:
         dead = worker.batcher.dead
@@ -147,6 +166,7 @@ class Running:
         worker.draining = True
         self.tell("stopping; what was taken on is answered first")
         arrivals = server.config.app.app.app  # type: ignore[union-attr]
+        arrivals.hurry()
 
         async def quiet(seconds: float) -> None:
             with contextlib.suppress(TimeoutError):
@@ -185,8 +205,12 @@ class Running:
 
 
 def load(options: "ServeOptions", tell: "Callable[[Problem], None]") -> "Captioner":
-    """The captioner that the options name."""
-    return load_captioner(tell, options.captioning())  # type: ignore[return-value]
+    """The captioner that the options name, ready: first batches take longer than any other."""
+    captioner: Captioner = load_captioner(tell, options.captioning())  # type: ignore[assignment]
+    side = captioner.engine.pixels
+    for images in (1, min(2, options.batch)):
+        captioner.say(np.zeros((images, side, side, 3), np.uint8))
+    return captioner
 
 
 def listen(options: "ServeOptions") -> socket.socket:
@@ -204,7 +228,8 @@ def listen(options: "ServeOptions") -> socket.socket:
             found[0][4][:2], family=found[0][0], backlog=BACKLOG, reuse_port=False
         )
     except (OSError, UnicodeError) as error:
-        why = f"nobody can listen there ({getattr(error, 'strerror', None) or error})"
+        reason = (getattr(error, "strerror", None) or str(error)).partition(" (while")[0]
+        why = f"nobody can listen there ({reason})"
         raise ConfigError(where, why, "Choose another address or port.") from error
     made.setblocking(False)
     return made

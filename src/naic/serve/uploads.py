@@ -1,6 +1,7 @@
 """Photos of a form: kept in memory, however large, since the body has been limited already."""
 
-from collections.abc import AsyncGenerator, AsyncIterator
+import logging
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,9 @@ from naic.serve.service import Refused, Upload
 if TYPE_CHECKING:
     from starlette.requests import Request
 
+# What is wrong with a form is told to its sender: who looks after the server need not read it.
+logging.getLogger("python_multipart").addHandler(logging.NullHandler())
+
 FORM = "multipart/form-data"
 _MOST_FIELDS = 32
 _FIELD_BYTES = 1 << 20
@@ -22,6 +26,11 @@ class _InMemory(MultiPartParser):
 
     spool_max_size = 1 << 62
 
+    def close(self) -> None:
+        """Let go of all files, also of those that were cut off, of which the form knows nothing."""
+        for file in self._files_to_close_on_error:
+            file.close()
+
 
 @asynccontextmanager
 async def form_of(request: "Request", max_files: int) -> AsyncIterator[FormData]:
@@ -30,13 +39,9 @@ async def form_of(request: "Request", max_files: int) -> AsyncIterator[FormData]
     Raises:
         Refused: it is no form, or it has too many parts.
     """
-
-    async def body() -> AsyncGenerator[bytes, None]:
-        yield await request.body()
-
     parser = _InMemory(
         request.headers,
-        body(),
+        request.stream(),
         max_files=max_files,
         max_fields=_MOST_FIELDS,
         max_part_size=_FIELD_BYTES,
@@ -51,7 +56,7 @@ async def form_of(request: "Request", max_files: int) -> AsyncIterator[FormData]
     try:
         yield form
     finally:
-        await form.close()
+        parser.close()
 
 
 async def photos_of(form: FormData, field: str = "files") -> list[Upload]:

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import threading
 import time
 from collections.abc import Awaitable, Callable, Hashable, Iterator, Sequence
 from concurrent.futures import CancelledError, Future
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Pixels = npt.NDArray[np.uint8]
 LONGEST_NAME = 100  # characters of a photo's name in messages
+_SURE = 0.8  # of the time for draining: what was taken on must not take longer
 _STARTING = ("the model", "it is being loaded", "Try again in a moment.")
 
 
@@ -70,7 +72,11 @@ class Worker:
         )
         self._captioner, self._view = captioner, view
         self._batcher = Batcher(
-            self._work, batch=options.batch, queue=options.queue, told=self._metrics.batch
+            self._work,
+            batch=options.batch,
+            queue=options.queue,
+            within=_SURE * options.drain,  # or not all would be answered when it is stopped
+            told=self._metrics.batch,
         )
         self.loaded = int(time.time())
 
@@ -152,6 +158,20 @@ class Worker:
         """How many wait, and how many are worked at."""
         return (self._batcher.waiting, self._batcher.running) if self._batcher else (0, 0)
 
+    def check_room(self) -> None:
+        """Refuse a request whose photos, one at least, would be refused.
+
+        Raises:
+            Refused: there is no room, or the server cannot caption now.
+        """
+        if self.draining:
+            raise stopping()
+        self.batcher.check_room(1)
+
+    def later(self) -> int:
+        """In how many seconds one more request may come again."""
+        return self._batcher.later() if self._batcher else 1
+
     def abandon(self, *, running: bool) -> None:
         """Refuse those that wait, or those that are worked at too."""
         if self._batcher is not None:
@@ -163,10 +183,13 @@ class Worker:
         if self._batcher is None or self._decoder is None:
             return True
         self._batcher.close()
-        ended = self._batcher.join(seconds)
-        if ended:
-            self._decoder.__exit__()
-        return ended
+        if not self._batcher.join(seconds):
+            return False
+        # It may be at a photo that nobody waits for any more.
+        closing = threading.Thread(target=self._decoder.__exit__, daemon=True)
+        closing.start()
+        closing.join(seconds)
+        return not closing.is_alive()
 
     def _open(self, number: int) -> "Batcher[_Photo, Caption | ImageError]":
         """The queue, if the server takes on so many."""
