@@ -3,7 +3,11 @@
 Importing the package is cheap on purpose: what runs a model is imported with the model.
 """
 
+import os
 from typing import TYPE_CHECKING
+
+# ONNX Runtime would tell its makers of each run, and keep a file for that among the temporary ones.
+os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 
 __version__ = "0.1.0.dev0"
 

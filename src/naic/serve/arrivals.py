@@ -42,7 +42,7 @@ class Arrivals:
 
     Attributes:
         held: bytes of the bodies that are here.
-        here: requests that are here.
+        here: requests that are here, without those that only read.
     """
 
     app: "ASGIApp"
@@ -88,7 +88,8 @@ class Arrivals:
 
     async def _answer(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
         arrived = bytearray()
-        self.here += 1
+        counts = scope["method"] not in _READS
+        self.here += counts
         size = 0
         try:
             await self._take_in_time(receive, arrived)
@@ -99,7 +100,7 @@ class Arrivals:
             del body
             await answering
         finally:
-            self.here -= 1
+            self.here -= counts
             self.held -= size or len(arrived)
 
     async def _take_in_time(self, receive: "Receive", arrived: bytearray) -> None:
