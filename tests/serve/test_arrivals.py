@@ -241,3 +241,13 @@ def test_what_is_no_http_is_told_so(server: Server) -> None:
             connection.sendall(nonsense)
             assert status_of(connection) == 400
     quiet(server)
+
+
+@pytest.mark.parametrize("kind", ["application/json", "multipart/form-data; boundary=b", ""])
+@pytest.mark.parametrize("path", ["/api/generate", "/v1/chat/completions"])
+def test_json_of_too_many_values_is_not_read(kind: str, path: str) -> None:
+    body = b'{"prompt":"x","images":[' + b"[]," * 100_000 + b"[]]}"
+    headers = {"content-type": kind} if kind else {}
+    with serving() as server:
+        answer = httpx.post(f"{server.url}{path}", content=body, headers=headers, timeout=SOON)
+        assert answer.status_code == 413

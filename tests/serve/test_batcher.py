@@ -178,6 +178,23 @@ def test_what_could_not_be_done_in_time_is_not_taken_on() -> None:
     run(work)
 
 
+def test_work_of_its_own_counts_by_its_own_time() -> None:
+    async def work() -> None:
+        worker = Worker()
+        with batching(worker, queue=100, within=1.0) as batcher:
+            free = threading.Event()
+            await batcher.turn(lambda: time.sleep(0.4))  # so no more than two in a second
+            await batcher([1])
+            turns = [asyncio.create_task(batcher.turn(lambda: free.wait(10))) for _ in range(3)]
+            await until(lambda: batcher.running + batcher.waiting == 3)
+            with pytest.raises(Refused, match="2 of at most 2 images wait already"):
+                await batcher([2])
+            free.set()
+            await asyncio.gather(*turns)
+
+    run(work)
+
+
 def test_who_goes_away_makes_room_and_harms_nobody() -> None:
     async def work() -> None:
         worker = Worker()

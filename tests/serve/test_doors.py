@@ -5,7 +5,9 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
+from naic.errors import ConfigError
 from naic.serve.doors import without_port
+from naic.serve.options import ServeOptions
 from tests.serve.standing import SOON, Server, photo, serving
 
 TOKEN = "correct horse"
@@ -122,3 +124,23 @@ def test_refusals_are_counted(locked: Server) -> None:
     )
     known = {"authorization": f"Bearer {TOKEN}"}
     assert "xxxx" not in locked.get("/metrics", headers=known).text
+
+
+@pytest.mark.parametrize("origin", ["http://[", "null", "http://[::1", "://", "\u00e9"])
+def test_an_origin_that_is_no_address_is_a_foreign_one(locked: Server, origin: str) -> None:
+    known = [(b"authorization", f"Bearer {TOKEN}".encode()), (b"origin", origin.encode())]
+    files = {"files": photo(1)}
+    answer = httpx.post(f"{locked.url}/v1/caption", files=files, headers=known)
+    assert answer.status_code == 403
+    assert httpx.get(f"{locked.url}/v1/info", headers=known).status_code == 200
+
+
+def test_the_list_of_routes_is_open_and_so_is_its_style(locked: Server) -> None:
+    assert locked.get("/docs").status_code == 200
+    assert locked.get("/docs/style.css").status_code == 200
+
+
+@pytest.mark.parametrize("token", ["abc ", " abc", "a\tb", "\u00e9"])
+def test_a_token_that_no_client_can_send_is_refused(token: str) -> None:
+    with pytest.raises(ConfigError, match="--token"):
+        ServeOptions(token=token).check_values()

@@ -210,3 +210,12 @@ def test_the_openapi_document_and_its_page(server: Server) -> None:
     assert "default-src 'none'" in page.headers["content-security-policy"]
     assert server.get("/docs/style.css").headers["content-type"].startswith("text/css")
     assert json.dumps(document).count("http") == json.dumps(document).count("http-bearer")
+
+
+@pytest.mark.parametrize("words", ["a " * 6000, ["a"] * 1001, ["a" * 101]])
+def test_lists_of_words_have_an_end(server: Server, words: object) -> None:
+    image = base64.b64encode(photo(1)).decode()
+    body = {"image": image, "forbid": words}
+    answer = httpx.post(f"{server.url}/v1/caption", json=body, timeout=SOON)
+    assert answer.status_code == 422
+    assert "forbid" in answer.json()["error"]["message"]

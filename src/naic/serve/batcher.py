@@ -89,6 +89,7 @@ class Batcher(Generic[In, Out]):
         self._running: Sequence[_Job] = ()
         self._began = 0.0
         self._pace = 0.0  # seconds that an item takes, lately; 0: it is not known yet
+        self._pace_alone = 0.0  # seconds that work of its own takes; likewise
         self._promised = 0.0  # when there should be room for all who were told to come again
         self._closed = False
         self._change = threading.Condition()  # its lock may be taken again by who has it
@@ -168,16 +169,17 @@ class Batcher(Generic[In, Out]):
         if number > self._queue:
             why = f"{number} images at once are more than the {self._queue} that may wait"
             raise Refused(413, "the request", why, "Send fewer at a time.")
-        most = self._most()
-        if self._waiting and len(self._waiting) + number > most:
+        if not self._waiting:  # what nobody waits before is never told to come again
+            return
+        # How many there is time for, at the pace of late, after those who are here.
+        here = [*self._waiting, *self._running]
+        alone = sum(job.alone is not None for job in here)
+        left = self._within - alone * self._pace_alone - (len(here) - alone) * self._pace
+        time_for = left / self._pace if self._pace else math.inf
+        most = min(self._queue, len(self._waiting) + max(0, math.floor(min(time_for, self._queue))))
+        if len(self._waiting) + number > most:
             why = f"{len(self._waiting)} of at most {most} images wait already"
             raise Refused(429, "the queue", why, "Try again later.", self.later(number))
-
-    def _most(self) -> int:
-        """How many may wait now."""
-        if self._within >= self._pace * (self._queue + len(self._running)):
-            return self._queue
-        return max(1, int(self._within / self._pace) - len(self._running))
 
     def _forget(self) -> None:
         """Make room of those whom nobody waits for."""
@@ -238,14 +240,12 @@ class Batcher(Generic[In, Out]):
         with self._change:
             self._running = ()
         if jobs[0].alone is None:
-            self._learn(took / len(jobs))
+            self._pace = _mean(self._pace, took / len(jobs))
             self._told(len(jobs), took)
+        else:
+            self._pace_alone = _mean(self._pace_alone, took)
         for job, answer in zip(jobs, answers, strict=True):
             job.tell(*answer)
-
-    def _learn(self, each: float) -> None:
-        """How long an item has taken."""
-        self._pace = each if not self._pace else self._pace + _WEIGHT * (each - self._pace)
 
     def _answers(self, jobs: Sequence[_Job]) -> list[Answer]:
         try:
@@ -265,6 +265,11 @@ class Batcher(Generic[In, Out]):
             self._waiting, self._running = deque(), ()
         for job in left:
             job.tell(None, gone())
+
+
+def _mean(before: float, newest: float) -> float:
+    """Seconds as they were lately; 0: none are known yet."""
+    return before + _WEIGHT * (newest - before) if before else newest
 
 
 def gone() -> Refused:

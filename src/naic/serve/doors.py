@@ -4,9 +4,11 @@ import hmac
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from naic.serve.reference import STYLE
 from naic.serve.replies import reply
 
 if TYPE_CHECKING:
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
 ErrorBody = Callable[[str, int, str], dict[str, Any]]
 REFUSALS = (401, 403, 408, 413, 421, 429, 503)
 # What needs no token: whether the server is well, and the page, which asks for the token.
-OPEN = ("/", "/healthz", "/page", "/docs")
+OPEN = ("/", "/healthz", "/page", "/docs", STYLE)
 _SAFE = ("GET", "HEAD", "OPTIONS")
 _KINDS = (
     *("/v1/caption", "/v1/agents", "/v1/advantage", "/v1/xmp", "/v1/info", "/v1/chat"),
@@ -65,10 +67,13 @@ class Counted:
         with self.metrics.running.labels(kind).track_inprogress():
             try:
                 await self.app(scope, receive, seen)
+            except Exception:
+                status = HTTPStatus.INTERNAL_SERVER_ERROR
+                raise
             finally:
                 route = getattr(scope.get("route"), "path", kind)
                 took = time.monotonic() - began
-                self.metrics.answered.labels(route, str(status)).observe(took)
+                self.metrics.answered.labels(route, str(int(status))).observe(took)
                 if status in REFUSALS:
                     self.metrics.refused.labels(route, str(status)).inc()
 
@@ -111,7 +116,11 @@ class Doors:
 
     def _own(self, scope: "Scope", origin: str) -> bool:
         """Whether the page that asks is of this server, by whatever name it was reached."""
-        return urlsplit(origin).netloc.lower() == (header(scope, b"host") or "").lower()
+        try:
+            own = urlsplit(origin).netloc.lower()
+        except ValueError:  # it is no address at all
+            return False
+        return own == (header(scope, b"host") or "").lower()
 
     def _refused(self, scope: "Scope", foreign: str | None) -> tuple[int, str] | None:
         host = without_port((header(scope, b"host") or "").lower())

@@ -37,6 +37,7 @@ class Health:
     why: str = ""
     _proved: float = 0.0  # when a caption was last made, on the monotonic clock
     _asked: float = 0.0  # since when a check waits for its answer; 0: none does
+    _ended: float = 0.0  # when the last check had its answer
     _captions: float = field(default=0.0)
 
     def state(self) -> tuple[str, str]:
@@ -75,7 +76,7 @@ class Health:
         try:
             while self.worker.batcher.dead is None:
                 self._notice()
-                if check.done() and time.monotonic() - self._proved >= self.every:
+                if check.done() and time.monotonic() - max(self._proved, self._ended) >= self.every:
                     check = asyncio.create_task(self._check())
                 await asyncio.sleep(min(_LOOK, self.every))
             died()
@@ -102,6 +103,7 @@ class Health:
         try:
             outcome = await self.worker.check(pixels)
             self.why = str(outcome) if isinstance(outcome, ImageError) else ""
+            self._proved = self._proved if self.why else time.monotonic()
         except Refused as refused:
             if refused.status != 429:
                 self.why = str(refused)
@@ -110,5 +112,4 @@ class Health:
         except Exception as error:
             self.why = f"the model failed: {error!r}"
         finally:
-            self._asked = 0.0
-        self._proved = time.monotonic() if not self.why else self._proved
+            self._asked, self._ended = 0.0, time.monotonic()

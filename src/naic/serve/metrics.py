@@ -22,7 +22,7 @@ class Metrics:
     Attributes:
         running: requests that are worked at, or wait, or arrive, by route.
         answered: seconds that a request took, by route and status.
-        refused: requests that were refused, by route and status: 401, 403, 408, 413, 429, 503.
+        refused: requests that were refused, by route and status (`doors.REFUSALS`).
         received: bytes of bodies.
         images: images captioned, and images that could not be.
     """

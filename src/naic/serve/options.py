@@ -178,8 +178,9 @@ class ServeOptions:
         if self.max_memory < self.max_body:
             why = f"{self.max_memory} megabytes are less than --max-body, {self.max_body}"
             raise ConfigError("--max-memory", why, "Raise it, or lower the other.")
-        if self.token and not (self.token.isascii() and self.token.isprintable()):
-            why = "it has characters that no header can carry"
+        plain = self.token.isascii() and self.token.isprintable()
+        if self.token and (not plain or self.token != self.token.strip()):
+            why = "it has characters that no header can carry, or blanks at an end"
             raise ConfigError("--token", why, "Use letters, digits and signs of ASCII.")
         _each("--hosts", _listed(self.hosts), _HOST, "photos.example (without a port)")
         _each("--origins", _listed(self.origins), _ORIGIN, "https://photos.example")

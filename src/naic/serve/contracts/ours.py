@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from fastapi import APIRouter, Request
 from fastapi.exceptions import RequestValidationError
@@ -28,6 +28,12 @@ MOST_SENTENCES = 100
 _KINDS = f"{FORM} or application/json"
 _HINT = 'curl -F files=@photo.jpg, or JSON: {"image": BASE64}'
 
+# Bounded: they are looked at before a photo waits, and requests of the same words are one batch.
+Words = (
+    Annotated[str, Field(max_length=10_000)]
+    | Annotated[list[Annotated[str, Field(max_length=100)]], Field(max_length=1000)]
+)
+
 
 class Options(BaseModel):
     """What may be asked for beside the captions; what is left out is as the server has it."""
@@ -37,8 +43,8 @@ class Options(BaseModel):
     alternatives: int = Field(0, ge=0, le=MOST_SENTENCES, description="whole sentences to give")
     max_words: int | None = Field(None, ge=1, description="cut longer captions")
     max_chars: int | None = Field(None, ge=1, description="cut longer captions")
-    forbid: str | list[str] = Field("", description="words that are not said")
-    prefer: str | list[str] = Field("", description="words that are said rather than others")
+    forbid: Words = Field("", description="words that are not said")
+    prefer: Words = Field("", description="words that are said rather than others")
     neutral: bool = Field(False, description="person, people, child, not guessed genders")
 
     def asked(self) -> Asked:
