@@ -17,8 +17,18 @@ DROP = f"""(() => {{
   const bytes = Uint8Array.from(atob("{encoded(photo(9))}"), (letter) => letter.charCodeAt(0));
   const data = new DataTransfer();
   data.items.add(new File([bytes], "dropped.png", {{ type: "image/png" }}));
-  document.dispatchEvent(new ClipboardEvent("paste", {{ clipboardData: data }}));
+  const cells = new DataTransfer();
+  cells.items.add(data.files[0]);
+  cells.setData("text/plain", "a cell");
+  const count = () => document.querySelectorAll("#photos li").length;
+  const paste = (place, clipboardData) => {{
+    const before = count();
+    place.dispatchEvent(new ClipboardEvent("paste", {{ clipboardData, bubbles: true }}));
+    return count() - before;
+  }};
+  const came = [paste(document.querySelector("[name=find]"), cells), paste(document, data)];
   document.body.dispatchEvent(new DragEvent("drop", {{ dataTransfer: data, bubbles: true }}));
+  return came;
 }})()"""
 BARS = """[...document.querySelectorAll('.lattice > li:not(.silent)')].map((item) => [
   item.querySelector('.value').textContent, item.querySelector('.bar').style.blockSize])"""

@@ -16,6 +16,7 @@ from starlette.routing import Mount, Route
 
 from naic.errors import ImageError
 from naic.runtime.sentences import Alternative, Caption, Word
+from naic.serve.agents import NO_REFERENCES
 from naic.serve.app import POLICY, error_body, make_routes
 from naic.serve.doors import Doors
 from naic.serve.options import ServeOptions
@@ -163,9 +164,7 @@ class StandIn:
             "attention": self.attention,
             "attention_why": None if self.attention else NOT_KNOWN,
             "references": "flickr8k-train" if self.judged else None,
-            "references_why": None
-            if self.judged
-            else "The server was started without --references.",
+            "references_why": None if self.judged else NO_REFERENCES,
             "teacher": "teacher" if self.judged else None,
         }
         limits = {"images": 32, "body": 2_000_000, "pixels": 10**8, "alternatives": 100}

@@ -86,7 +86,7 @@ def seen(photos: dict[str, str]) -> tuple[dict[str, Any], StandIn]:
 def test_captions_come_for_what_is_chosen_dropped_and_pasted(
     seen: tuple[dict[str, Any], StandIn], photos: dict[str, str]
 ) -> None:
-    said, names, hacked, _, more, wider = seen[0]["captions"]
+    said, names, hacked, came, more, wider = seen[0]["captions"]
     expected = [said_of(photos[name]) for name in ("cat", "evil", "busy")]
     assert said == [
         *expected,
@@ -95,6 +95,7 @@ def test_captions_come_for_what_is_chosen_dropped_and_pasted(
     ]
     assert names == ["cat.png", EVIL, "busy.png", "notes.txt", "large.png"]
     assert hacked == "undefined"
+    assert came == [0, 1]  # text and a picture: no photo where text is written
     assert more == ["dropped.png", "dropped.png", *names[:3]]
     assert wider <= 0
 
@@ -199,7 +200,9 @@ def test_without_attention_and_references_it_says_why(
 ) -> None:
     told, later, worth, hidden, wider = seen[0]["plain"]
     assert told == later == [f"Where the agents looked is not known: {NOT_KNOWN}."]
-    assert worth == ["The server was started without --references."]
+    assert worth == [
+        "Advantages take --references STORE, the features and captions of a training set."
+    ]
     assert hidden is True
     assert wider <= 0
 

@@ -59,6 +59,7 @@ def test_it_is_the_file_that_caption_writes(
     done, _ = run("p", write="xmp")
     assert (done.captions, done.kept) == (0, 1)
     assert made(caption=said.text, existing=got.decode()) == got
+    assert post(caption=said.text, existing=got.decode()).json()["said"] is True
     again = held(made(caption="a bird", existing=got.decode()), "x")
     assert [*again.texts.values()] == ["a bird"] * 2
 
@@ -70,6 +71,8 @@ def test_what_a_person_wrote_stays(data: bytes, confidence: float | None) -> Non
     written = made(confidence=confidence, existing=data.decode())
     for place, text in held(written, "x").texts.items():
         assert text == (before[place] or SAID["caption"])
+    told = post(confidence=confidence, existing=data.decode()).json()
+    assert told["said"] == (not all(before.values()))
     if all(before.values()):
         assert written == data
     assert (held(written, "x").mark is None) == (confidence is None or written == data)

@@ -50,6 +50,7 @@ class Written(BaseModel):
     """The file as it is with the caption."""
 
     xmp: str = Field(description="where a person filled all fields, the file as it was")
+    said: bool = Field(description="whether a field of it says the caption; if not, a person's do")
 
 
 def router(options: "ServeOptions") -> APIRouter:
@@ -66,12 +67,12 @@ def router(options: "ServeOptions") -> APIRouter:
     async def xmp(body: Body) -> Written:
         # XML takes a while, and so do the model's files, which the first mark tells of.
         async with one:
-            return Written(xmp=await asyncio.to_thread(written, body, marks))
+            return await asyncio.to_thread(written, body, marks)
 
     return routes
 
 
-def written(body: Body, marks: Callable[[], Marks]) -> str:
+def written(body: Body, marks: Callable[[], Marks]) -> Written:
     """The XMP file with the caption; what a person wrote there stays.
 
     Raises:
@@ -88,7 +89,8 @@ def written(body: Body, marks: Callable[[], Marks]) -> str:
         why = f"its XMP file has more than {_MOST_MARKUP:,} tags and attributes"
         raise Refused(422, where, why, "Write it by naic caption --write xmp.")
     try:
-        return _put(body, text, marks, where).decode()
+        data = _put(body, text, marks, where)
+        return Written(xmp=data.decode(), said=text in held(data, where).texts.values())
     except DataError as error:
         raise Refused(422, error.what, error.why, error.hint) from error
 

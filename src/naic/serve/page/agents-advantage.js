@@ -1,6 +1,6 @@
 // What each agent's word is worth: references are typed, and the server counts, as CMAL does.
 
-import { make, percent, signed } from "./dom.js";
+import { asSentence, make, percent, signed } from "./dom.js";
 import { patiently, post } from "./server.js";
 
 const PAUSE = 250; // milliseconds without a key before the server is asked
@@ -18,7 +18,7 @@ export function createAdvantage(about, weighed) {
     const why =
       about.references_why ??
       "Start the server with --references STORE, and it counts that as you type captions of your own.";
-    element.append(make("p", { className: "quiet" }, why));
+    element.append(make("p", { className: "quiet" }, asSentence(why)));
     return { element, show() {}, ask() {}, point() {} };
   }
   const field = make("textarea", { id: "references", rows: 3, spellcheck: true });

@@ -43,7 +43,15 @@ for (const id of ["choose", "camera"]) {
 
 const carriesFiles = ({ dataTransfer }) => dataTransfer?.types.includes("Files");
 
-document.addEventListener("paste", ({ clipboardData }) => take(clipboardData.files));
+// Spreadsheets give a picture beside the text that is copied from them: it is no photo where text
+// is written.
+const WRITING = "textarea, input:not([type=file], [type=checkbox])";
+const carriesText = ({ clipboardData }) => clipboardData.types.includes("text/plain");
+
+document.addEventListener("paste", (event) => {
+  if (event.target.matches?.(WRITING) && carriesText(event)) return;
+  take(event.clipboardData.files);
+});
 document.addEventListener("dragover", (event) => {
   if (!carriesFiles(event)) return;
   event.preventDefault();

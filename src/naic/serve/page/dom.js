@@ -18,6 +18,12 @@ export function button(text, className, onclick) {
   return make("button", { type: "button", className, onclick }, text);
 }
 
+/** A reason, which the server gives as a clause, as a sentence. */
+export function asSentence(reason) {
+  const whole = reason.replace(/\.*$/, ".");
+  return whole.charAt(0).toUpperCase() + whole.slice(1);
+}
+
 /** How likely: 0.713 is "71 %" on one line; near nothing and near certainty it says no more. */
 export function percent(share) {
   if (share > 0.995 && share < 1) return ">99\u00a0%";

@@ -9,7 +9,8 @@ const KEYS = 9; // alternatives that a digit can take
 /**
  * The rows in `list`.
  *
- * @param on {commit(id, text, next), restore(id), take(id, number), accept(id)}: what a person does.
+ * @param on {type(id, text), commit(id, text, next), restore(id), take(id, number), accept(id)}:
+ * what a person does.
  */
 export class Rows {
   current = null;
@@ -70,6 +71,12 @@ export class Rows {
     row.scrollIntoView({ block: "nearest" });
   }
 
+  /** Have the text that is being written committed, as when its field is left. */
+  leave() {
+    const field = document.activeElement;
+    if (field?.matches("textarea") && this.list.contains(field)) field.onchange();
+  }
+
   #enter(target) {
     const row = target.closest("article[data-id]");
     if (!row) return;
@@ -109,6 +116,7 @@ export class Rows {
   #field(entry) {
     const field = make("textarea", { rows: 1, spellcheck: true, tabIndex: -1 });
     field.setAttribute("aria-label", `Caption of ${entry.path}`);
+    field.oninput = () => this.on.type(entry.id, field.value);
     field.onchange = () => this.on.commit(entry.id, field.value, false);
     field.onkeydown = (event) => {
       if (event.isComposing) return;

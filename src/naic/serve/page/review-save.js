@@ -3,7 +3,7 @@
 import { patiently, post } from "./app.js";
 import { besides, safePath, zip } from "./review-files.js";
 import { mark } from "./review-state.js";
-import { csv, jsonl } from "./review-text.js";
+import { clean, csv, jsonl } from "./review-text.js";
 
 const AT_ONCE = 4; // requests for XMP files
 
@@ -22,7 +22,8 @@ export function saveTable(entries, kind) {
  *
  * @param there gives the text of a file that is there, by its path, or null.
  * @param tell is called with the number of files that are made.
- * @returns {saved, kept, failed: texts}: kept are those that are there and need no change.
+ * @returns {saved, kept, others: ids, failed: texts}: kept are those that are there and need no
+ * change, others those for which there is a file with another text, which stays.
  */
 export async function saveArchive(entries, kind, there, tell) {
   const { files, ...told } = await made(entries, kind, there, true, tell);
@@ -57,12 +58,12 @@ async function fromWithin(chosen, entries) {
   return entries.map(({ path }) => (within && !deeper ? path.slice(start.length) : path));
 }
 
-/** The files that are to be written, and what came of the others. */
+/** The files that are to be written, and what came of the rest. */
 async function made(entries, kind, there, over, tell) {
   const paths = entries.map(({ path }) => path);
   const [names, whole] = [besides(paths, `.${kind}`), paths.map((path) => `${safePath(path)}.xmp`)];
   const first = new Map(paths.map((path, i) => [path, i]).reverse()); // of several of one name
-  const [files, failed] = [new Array(entries.length), []];
+  const [files, others, failed] = [new Array(entries.length), [], []];
   let [kept, done, next] = [0, 0, 0];
 
   async function one(i) {
@@ -74,9 +75,10 @@ async function made(entries, kind, there, over, tell) {
         const longer = await there(whole[i]);
         if (longer !== null) [path, old] = [whole[i], longer];
       }
-      const text = kind === "xmp" ? await xmp(entry, old) : `${entry.text}\n`;
-      if (text === old || (kind === "txt" && old !== null && !over)) kept++;
-      else files[i] = [path, text];
+      const { text, said } = kind === "xmp" ? await xmp(entry, old) : txt(entry, old, over);
+      if (text !== old) files[i] = [path, text];
+      else if (said) kept++;
+      if (!said) others.push(entry.id);
     } catch (error) {
       failed.push(`${entry.path}: ${error.message}`);
     }
@@ -88,14 +90,22 @@ async function made(entries, kind, there, over, tell) {
   }
 
   await Promise.all(Array.from({ length: AT_ONCE }, work));
-  return { files: files.filter(Boolean), kept, failed };
+  return { files: files.filter(Boolean), kept, others, failed };
 }
 
+/** What a text file is to be, and whether it says the caption. */
+function txt(entry, old, over) {
+  const said = old === null || over || clean(old) === entry.text;
+  return { text: old === null || over ? `${entry.text}\n` : old, said };
+}
+
+/** The same of an XMP file. */
 async function xmp(entry, existing) {
   // What a person changed is not the model's any more: it has no confidence.
   const confidence = entry.text === entry.said ? entry.confidence : null;
   const body = { name: entry.path, caption: entry.text, confidence, existing };
-  return (await patiently(() => post("v1/xmp", body))).xmp;
+  const { xmp: text, said } = await patiently(() => post("v1/xmp", body));
+  return { text, said };
 }
 
 async function folderOf(folder, path, create) {

@@ -14,6 +14,12 @@ const ABOUT = {
 
 const number = (count) => `${count} ${count === 1 ? "caption" : "captions"}`;
 
+/** The ids of the entries, but for these. */
+function without(entries, ids) {
+  const others = new Set(ids);
+  return new Set(entries.map(({ id }) => id).filter((id) => !others.has(id)));
+}
+
 /** Make the form work. */
 export function createSaving(review, say) {
   const form = $("review-save");
@@ -43,24 +49,25 @@ export function createSaving(review, say) {
     return { entries, notes };
   }
 
-  /** Save by `start(entries, tell)`, which gives {saved, kept, failed}, and say what came of it. */
+  /** Save by `start(entries, tell)`, which gives {saved, kept, others, failed}, and say what came of it. */
   async function save(start) {
     const [{ entries, notes }, version] = [chosen(), review.version];
     if (!entries.length) return say(["Nothing to save.", ...notes].join(" "));
-    form.toggleAttribute("aria-busy", true);
+    form.setAttribute("aria-busy", "true");
     try {
       const tell = (done) => say(`${done} of ${entries.length} …`);
-      const { saved, kept = 0, failed = [] } = await start(entries, tell);
+      const { saved, kept = 0, others = [], failed = [] } = await start(entries, tell);
       const parts = [`Saved: ${number(saved)}.`];
       if (kept) parts.push(`Left as they are: ${number(kept)}.`);
+      if (others.length) parts.push(`Not saved, as another text is there: ${number(others.length)}.`);
       if (failed.length) parts.push(`Failed: ${failed.length}. ${failed.slice(0, 3).join(" ")}`);
-      else review.keep(version, new Set(entries.map(({ id }) => id)));
+      else review.keep(version, without(entries, others));
       say([...parts, ...notes].join(" "));
     } catch (error) {
       // Who closes the window for a folder has taken it back.
       say(error.name === "AbortError" ? "" : `Not saved. ${error.message}`);
     } finally {
-      form.toggleAttribute("aria-busy", false);
+      form.removeAttribute("aria-busy");
     }
   }
 

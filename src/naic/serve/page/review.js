@@ -12,7 +12,7 @@ import { clean } from "./review-text.js";
 
 const section = $("review");
 const review = new Review();
-const rows = new Rows($("review-list"), { accept, commit, restore, take: takeOther });
+const rows = new Rows($("review-list"), { accept, commit, restore, take: takeOther, type });
 const SOON = 100; // milliseconds: captions come one by one, and rows are put in order together
 let arrived = [];
 
@@ -56,6 +56,12 @@ function change(what, wanted) {
 
 const of = (id) => `the caption of ${review.entries.get(id).path}`;
 
+/** Keep what is being written: a page may be gone before its field is left. */
+function type(id, text) {
+  const [entry, now] = [review.entries.get(id), clean(text)];
+  keepDraft(now === entry.text ? entry : { ...entry, text: now, seen: true });
+}
+
 function commit(id, text, next) {
   const { text: before, seen } = review.entries.get(id);
   const now = clean(text);
@@ -75,7 +81,7 @@ function accept(id) {
 }
 
 function restore(id) {
-  rows.show(review.entries.get(id), null);
+  show([id]);
   rows.focus(id);
 }
 
@@ -176,6 +182,7 @@ $("review-folder").onchange = ({ target }) => {
   target.value = "";
 };
 window.addEventListener("beforeunload", (event) => {
+  rows.leave();
   if (review.unsaved) event.preventDefault();
 });
 subscribe(arrive);

@@ -1,5 +1,6 @@
 // The photos of this visit and their captions: a few are asked for at a time.
 
+import { asSentence } from "./dom.js";
 import { info, patiently, request } from "./server.js";
 
 const AT_ONCE = 4;
@@ -92,6 +93,5 @@ async function asked(photo) {
 function reason(error) {
   const own = error.body?.results?.[0]?.error;
   if (!own) return error.message;
-  const whole = [own.why, own.hint].filter(Boolean).join(". ").replace(/\.*$/, ".");
-  return whole.charAt(0).toUpperCase() + whole.slice(1);
+  return asSentence([own.why, own.hint].filter(Boolean).join(". "));
 }
