@@ -277,6 +277,12 @@ def gone() -> Refused:
     return Refused(503, "the model", "its worker is gone", "The server has to be started again.", 5)
 
 
+def late(seconds: float) -> Refused:
+    """The refusal of a request that has waited for as long as it may."""
+    why = f"it was not its turn within {seconds:g} seconds"
+    return Refused(429, "the request", why, "Try again later.", LONGEST_RETRY)
+
+
 def stopping() -> Refused:
     """The refusal of a server that is about to end."""
     return Refused(503, "the server", "it is being stopped", "Try another one.", 1)

@@ -6,7 +6,6 @@ import signal
 import socket
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -19,10 +18,13 @@ from naic.serve.app import make_app
 from naic.serve.health import Health
 from naic.serve.metrics import Metrics
 from naic.serve.protocol import PatientProtocol
+from naic.serve.threads import aside
 from naic.serve.worker import Worker
 from naic.tasks.caption.speaker import load_captioner
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future
+
     from naic.errors import Problem
     from naic.runtime.captioner import Captioner
     from naic.serve.agents import View
@@ -61,7 +63,7 @@ class Running:
     stopped_by: list[int] = field(default_factory=list)
     error: Exception | None = None
     _draining: "asyncio.Task[None] | None" = None
-    _loader: threading.Thread | None = None
+    _loading: "Future[tuple[Captioner, View]] | None" = None
     _stopper: Callable[[], object] | None = None
 
     def __call__(self) -> bool:
@@ -115,12 +117,13 @@ class Running:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
         ended = await asyncio.to_thread(worker.close, LAST)
-        return ended and not (self._loader is not None and self._loader.is_alive())
+        return ended and (self._loading is None or self._loading.done())
 
     async def _begin(self, worker: Worker, server: _Server, address: str) -> None:
         """Load the model; meanwhile requests are told to come again."""
         try:
-            captioner, view = await self._loaded()
+            self._loading = aside(self._load, "naic loads")
+            captioner, view = await asyncio.wrap_future(self._loading)
         except Exception as error:
             self.error, server.should_exit = error, True
             return
@@ -132,21 +135,6 @@ class Running:
         """The model, and what its agents' view has."""
         captioner = self.load(self.options)
         return captioner, load_view(self.options, captioner)
-
-    async def _loaded(self) -> "tuple[Captioner, View]":
-        """The model and its view, by a thread that nobody waits for at the end."""
-        loop, done = asyncio.get_running_loop(), Future["tuple[Captioner, View]"]()
-
-        def work() -> None:
-            done.set_running_or_notify_cancel()  # from now on it can be told, if to nobody
-            try:
-                done.set_result(self._load())
-            except BaseException as error:
-                done.set_exception(error)
-
-        self._loader = threading.Thread(target=work, name="naic loads", daemon=True)
-        self._loader.start()
-        return await asyncio.wrap_future(done, loop=loop)
 
     def _died(self, server: _Server, worker: Worker) -> None:
         dead = worker.batcher.dead

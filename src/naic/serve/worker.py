@@ -19,7 +19,7 @@ from naic.errors import ImageError
 from naic.files import printable
 from naic.images.sources import BytesImage
 from naic.serve.agents import View
-from naic.serve.batcher import LONGEST_RETRY, Batcher, gone, stopping
+from naic.serve.batcher import Batcher, gone, late, stopping
 from naic.serve.service import PLAIN, Asked, Refused, Upload
 
 if TYPE_CHECKING:
@@ -220,8 +220,7 @@ class Worker:
         except TimeoutError:
             if self.batcher.dead is not None:
                 raise gone() from None
-            why = f"it was not its turn within {seconds:g} seconds"
-            raise Refused(429, "the request", why, "Try again later.", LONGEST_RETRY) from None
+            raise late(seconds) from None
 
     def _work(self, key: Hashable, photos: Sequence[_Photo]) -> "list[Caption | ImageError]":
         """Captions of a batch, in the worker's thread."""

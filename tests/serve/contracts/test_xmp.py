@@ -1,18 +1,25 @@
 """`POST /v1/xmp`: the files of `naic caption --write xmp`, and what a person wrote in them."""
 
+import contextlib
 import json
 import re
+import threading
+from collections.abc import Iterator
 from pathlib import Path
+from threading import Event
 from typing import Any
 
+import httpx
 import pytest
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
+from naic.serve.app import make_routes
 from naic.serve.contracts import xmp
 from naic.serve.options import ServeOptions
 from naic.tasks.caption.metadata.mark import ALT_TEXT, DESCRIPTION
 from naic.tasks.caption.metadata.sidecar import PLACES, held, without_caption
+from tests.serve import standing
 from tests.serve.contracts.test_pages import blocks, needs_curl
 from tests.serve.contracts.test_pages import run as run_command
 from tests.serve.fake import FakeService, make_app, serving
@@ -142,6 +149,59 @@ def test_letters_beyond_unicodes_first_plane_and_lines_survive() -> None:
         ALT_TEXT: text,
     }
     assert made(caption=text, existing=DIGIKAM.decode()) == DIGIKAM
+
+
+@pytest.fixture
+def held_up(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[threading.Semaphore, Event]]:
+    """Files take until the event: how many were begun, and the event."""
+    begun, free = threading.Semaphore(0), threading.Event()
+
+    def slowly(*_: object) -> xmp.Written:
+        begun.release()
+        free.wait()
+        return xmp.Written(xmp="made", said=True)
+
+    monkeypatch.setattr(xmp, "written", slowly)
+    yield begun, free
+    free.set()
+
+
+def test_one_that_takes_too_long_is_refused_and_stays_the_only_one(
+    held_up: tuple[threading.Semaphore, Event],
+) -> None:
+    begun, free = held_up
+    timer = threading.Timer(standing.SOON, free.set)  # a test that fails ends
+    timer.start()
+    with TestClient(make_routes(FakeService(), ServeOptions(timeout=0.1))) as client:
+        for _ in range(2):
+            answer = client.post("/v1/xmp", json=SAID)
+            assert answer.status_code == 429
+            assert answer.headers["retry-after"]
+            assert "within 0.1 seconds" in answer.json()["error"]["message"]
+        assert begun.acquire(timeout=standing.SOON)
+        assert not begun.acquire(blocking=False)
+        free.set()
+        answers = (client.post("/v1/xmp", json=SAID) for _ in range(300))
+        assert any(answer.status_code == 200 for answer in answers)
+    timer.cancel()
+
+
+def test_the_end_does_not_wait_for_one(held_up: tuple[threading.Semaphore, Event]) -> None:
+    begun, _ = held_up
+
+    def ask(url: str) -> None:
+        with contextlib.suppress(httpx.HTTPError):
+            httpx.post(f"{url}/v1/xmp", json=SAID, timeout=standing.SOON)
+
+    with standing.serving(drain=0.1) as server:
+        asking = threading.Thread(target=ask, args=[server.url])
+        asking.start()
+        assert begun.acquire(timeout=standing.SOON)
+        server.running.stop()
+        server.thread.join(standing.SOON)
+        assert not server.thread.is_alive()
+        asking.join(standing.SOON)
+        assert not asking.is_alive()
 
 
 @needs_curl

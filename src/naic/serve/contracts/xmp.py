@@ -5,24 +5,29 @@ file itself stays with the client: its text comes, and goes back.
 """
 
 import asyncio
+import contextlib
 import re
 from collections.abc import Callable
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict, Field
 
 from naic.errors import DataError
 from naic.files import printable
+from naic.serve.batcher import late
 from naic.serve.contracts.ours import refusals
 from naic.serve.service import Refused
+from naic.serve.threads import aside
 from naic.tasks.caption.metadata.sidecar import PLACES, held, with_caption, with_persons_text
 from naic.tasks.caption.metadata.writing import Marks
+from naic.tasks.caption.metadata.xmp import markup
 
 if TYPE_CHECKING:
     from naic.serve.options import ServeOptions
 
+T = TypeVar("T")
 _LONGEST = 10_000  # characters of a caption: programs that show photos cut far shorter ones
 _MOST = 4_000_000  # characters of a file: what other programs keep there fills some megabytes
 _MOST_MARKUP = 100_000  # tags and attributes of a file: each takes a while, its text does not
@@ -66,10 +71,31 @@ def router(options: "ServeOptions") -> APIRouter:
     )
     async def xmp(body: Body) -> Written:
         # XML takes a while, and so do the model's files, which the first mark tells of.
-        async with one:
-            return await asyncio.to_thread(written, body, marks)
+        try:
+            async with asyncio.timeout(options.timeout):
+                return await _alone(one, lambda: written(body, marks))
+        except TimeoutError:
+            raise late(options.timeout) from None
 
     return routes
+
+
+async def _alone(one: asyncio.Lock, work: Callable[[], T]) -> T:
+    """What `work` gives, in a thread that has the lock until it ends, whoever waits for it."""
+    loop = asyncio.get_running_loop()
+
+    def let_go(_: object) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop has ended
+            loop.call_soon_threadsafe(one.release)
+
+    await one.acquire()
+    try:
+        done = aside(work, "naic xmp")
+    except BaseException:  # there is no room for one more thread
+        one.release()
+        raise
+    done.add_done_callback(let_go)
+    return await asyncio.wrap_future(done)
 
 
 def written(body: Body, marks: Callable[[], Marks]) -> Written:
@@ -85,7 +111,7 @@ def written(body: Body, marks: Callable[[], Marks]) -> Written:
     if found := _NO_XML.search(text):
         why = f"its caption has {found[0]!a}, which XML cannot hold"
         raise Refused(422, where, why, "Leave that character out.")
-    if body.existing and body.existing.count("<") + body.existing.count("=") > _MOST_MARKUP:
+    if body.existing and markup(body.existing.encode()) > _MOST_MARKUP:
         why = f"its XMP file has more than {_MOST_MARKUP:,} tags and attributes"
         raise Refused(422, where, why, "Write it by naic caption --write xmp.")
     try:

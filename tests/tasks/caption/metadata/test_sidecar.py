@@ -1,12 +1,17 @@
+import base64
 import dataclasses
+import hashlib
+import json
 import re
+import time
+import zlib
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from naic.errors import DataError
-from naic.tasks.caption.metadata import xmp
+from naic.tasks.caption.metadata import sidecar, xmp
 from naic.tasks.caption.metadata.mark import ALT_TEXT, DESCRIPTION, NAMESPACE, Mark
 from naic.tasks.caption.metadata.sidecar import PLACES, held, with_caption, without_caption
 from tests.tasks.caption.metadata.packets import ALL, DARKTABLE, DIGIKAM, EMPTY, LIGHTROOM
@@ -198,6 +203,76 @@ def test_a_mark_that_somebody_damaged_does_no_harm(before: str) -> None:
     assert left is not None
     assert NAMESPACE.encode() not in left
     assert b'crs:Version="16.1"' in left
+
+
+def nested(data: bytes, levels: int) -> bytes:
+    """A file whose marks each say that the file was the one with the marks within."""
+    start = re.search(rb"<rdf:RDF[^>]*>", data)
+    assert start is not None
+    at, nothing = start.end(), base64.b64encode(zlib.compress(b"")).decode()
+    for _ in range(levels):
+        digest = hashlib.sha256(data).hexdigest()
+        before = json.dumps({"file": f"{at} {len(data) - at} {digest} {nothing}"})
+        mark = (
+            f'<rdf:Description xmlns:naic="{NAMESPACE}" naic:Text="" '
+            f"naic:Before={xmp.quoted(before)}/>"
+        )
+        data = data[:at] + mark.encode() + data[at:]
+    return data
+
+
+@pytest.mark.parametrize("levels", [1, 400])
+def test_marks_within_marks_are_taken_out_at_once(levels: int) -> None:
+    """Of each the file would be restored otherwise, until there is no stack left."""
+    crafted = nested(LIGHTROOM, levels)
+    assert without_caption(crafted, "x") == LIGHTROOM
+    assert without_caption(put(crafted), "x") == LIGHTROOM
+
+
+def test_no_mark_is_brought_back() -> None:
+    """Not even one in a file to which naic's own mark would be added just so."""
+    said = f'xmlns:naic="{NAMESPACE}" naic:Text={xmp.quoted(MARK.text)}'.encode()
+    inner = LIGHTROOM.replace(b'xmp:Rating="4"', b'xmp:Rating="4" ' + said)
+    packet = xmp.scan(inner, "x")
+    outer = sidecar._marked(inner, packet, MARK, [ALT_TEXT], made=False)
+    left = without_caption(outer, "x")
+    assert left is not None
+    assert NAMESPACE.encode() not in left
+
+
+def test_a_small_file_does_not_become_a_huge_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As one that was cut would: naic says itself how to restore it, in a few bytes."""
+    monkeypatch.setattr(sidecar, "_MOST_MORE", 1000, raising=False)
+    end = b"</dc:description>"
+    huge = LIGHTROOM.replace(end, end + b"<dc:description/>" * 2000)
+    small = put(huge)
+    assert len(small) < 10_000
+    left = without_caption(small, "x")
+    assert left is not None
+    assert len(left) < len(small)
+    assert NAMESPACE.encode() not in left
+
+
+def test_long_texts_take_no_longer_than_their_length_says() -> None:
+    """Each took a copy of all before it, which for these was a minute; processor time is told."""
+    text = "\n" * 3_900_000
+    begun = time.thread_time()
+    there = held(put(None, text=f"a{text}b"), "x")
+    assert there.texts == dict.fromkeys(PLACES, f"a{text}b")
+    assert time.thread_time() - begun < 10
+
+
+def test_many_languages_take_no_longer_than_their_number_says() -> None:
+    name = "http://purl.org/dc/elements/1.1/ description"
+    many = "".join(f'<dc:description xml:lang="l{n}">{n}</dc:description>' for n in range(33_000))
+    data = (
+        f'<rdf:RDF xmlns:rdf="{xmp.RDF}" xmlns:dc="http://purl.org/dc/elements/1.1/">'
+        f"<rdf:Description>{many}</rdf:Description></rdf:RDF>"
+    ).encode()
+    packet = xmp.scan(data, "x")
+    begun = time.thread_time()
+    assert packet.texts(name) == {f"l{n}": str(n) for n in range(33_000)}
+    assert time.thread_time() - begun < 5
 
 
 words = st.text(

@@ -22,12 +22,14 @@ from naic.tasks.caption.metadata.xmp import (
     Texts,
     alternatives,
     edited,
+    markup,
     quoted,
     scan,
 )
 
 PLACES = (DESCRIPTION, ALT_TEXT)
 FILE = "file"  # in a mark's `before`: how the file is restored, or None where naic made it
+_MOST_MORE = 100_000  # tags and attributes that a file may have had more than now: naic cuts few
 _DC = "http://purl.org/dc/elements/1.1/"
 _IPTC = "http://iptc.org/std/Iptc4xmpCore/1.0/xmlns/"
 _NAMES = {DESCRIPTION: f"{_DC} description", ALT_TEXT: f"{_IPTC} AltTextAccessibility"}
@@ -85,12 +87,16 @@ def with_caption(data: bytes | None, mark: Mark, places: Collection[str], where:
     """
     there = None if data is None else without_caption(data, where)
     base = _NEW if there is None else there
-    packet = scan(base, where)
+    return _marked(base, scan(base, where), mark, places, made=there is None)
+
+
+def _marked(
+    base: bytes, packet: Packet, mark: Mark, places: Collection[str], *, made: bool
+) -> bytes:
+    """A file that has no mark, with one; `made` if there was none before."""
     edits, texts = _replaced(packet, places, mark.text)
     before = {place: packet.texts(_NAMES[place]).get(DEFAULT) for place in places}
-    before[FILE] = (
-        None if there is None else _restorer(base, [packet.close, *(e for e, _ in edits)])
-    )
+    before[FILE] = None if made else _restorer(base, [packet.close, *(e for e, _ in edits)])
     block = _description(packet.about, replace(mark, before=before), texts)
     return edited(base, [*edits, _put_in(packet, block)])
 
@@ -138,6 +144,8 @@ def _restored(data: bytes, restorer: str | None) -> bytes | None:
         was = data[: int(start)] + old + data[len(data) - int(rest) :]
     except (ValueError, zlib.error):
         return None
+    if markup(old) > markup(data) + _MOST_MORE:  # a small file could become a huge one
+        return None
     return was if hashlib.sha256(was).hexdigest() == digest else None
 
 
@@ -174,9 +182,13 @@ def _is_all(before: bytes, mark: Mark, now: bytes, where: str) -> bool:
     """Whether all that happened to a file is that naic wrote to it.
 
     What it was is known without the bytes that naic wrote, so it does not tell of edits in these.
+    naic marks no file that has a mark: somebody else made one that would be restored to such a
+    file, and it may hold many, one within the other.
     """
+    packet = scan(before, where)
     places = [place for place in mark.before if place in PLACES]
-    return with_caption(before, mark, places, where) == now
+    unmarked = _held(packet).mark is None
+    return unmarked and _marked(before, packet, mark, places, made=False) == now
 
 
 def _old(texts: Texts, ours: str, before: str | None) -> Texts:

@@ -85,9 +85,9 @@ class Packet:
     def texts(self, name: str) -> Texts:
         """What a property says, by language."""
         found: Texts = {}
-        for own in self.properties():
+        for own in reversed([*self.properties()]):  # of two alike the first counts
             if own.name == name:
-                found = own.texts | found
+                found |= own.texts
         return found
 
 
@@ -128,11 +128,11 @@ class _Scanner:
         self._root = 0  # the depth of rdf:RDF, while we are in it
         self._property: Property | None = None
         # Languages and texts: of the property itself, then of its items; and into which text goes.
-        self._texts: list[tuple[str, str]] = []
+        self._texts: list[tuple[str, list[str]]] = []  # in the parts in which they come
         self._into = 0
         self._empty: list[int] = []  # for each open element the end of its tag, if it is all
         parser = self._parser = expat.ParserCreate(namespace_separator=" ")
-        parser.ordered_attributes = True
+        parser.ordered_attributes = parser.buffer_text = True
         parser.StartElementHandler = self._start
         parser.EndElementHandler = self._end
         parser.CharacterDataHandler = self._text
@@ -169,10 +169,10 @@ class _Scanner:
             self._node(tag, place, values)
         elif self._root and self._depth == self._root + 2:
             self._property = Property(name, (self._after_space(place), 0), {})
-            self._texts, self._into = [(values.get(_LANGUAGE, DEFAULT), "")], 0
+            self._texts, self._into = [(values.get(_LANGUAGE, DEFAULT), [])], 0
         elif self._property is not None and name == f"{RDF} li":
             self._into = len(self._texts)
-            self._texts.append((values.get(_LANGUAGE, DEFAULT), ""))
+            self._texts.append((values.get(_LANGUAGE, DEFAULT), []))
 
     def _node(self, tag: _Tag, place: int, values: Mapping[str, str]) -> None:
         node = Node(self._after_space(place))
@@ -196,8 +196,9 @@ class _Scanner:
         elif self._property is not None and self._depth == self._root + 2:
             own, self._property = self._property, None
             own.span = own.span[0], end
-            said = [text for text in self._texts[1:] if text[1].strip()]
-            found = said or self._texts[1:] or self._texts[:1]
+            texts = [(language, "".join(parts)) for language, parts in self._texts]
+            said = [text for text in texts[1:] if text[1].strip()]
+            found = said or texts[1:] or texts[:1]
             own.texts = dict(reversed(found))  # of two alike the first counts
             self.packet.nodes[-1].properties.append(own)
         elif name == f"{RDF} li":
@@ -206,8 +207,7 @@ class _Scanner:
 
     def _text(self, text: str) -> None:
         if self._property is not None:
-            language, before = self._texts[self._into]
-            self._texts[self._into] = language, before + text
+            self._texts[self._into][1].append(text)
 
     def _note_declared(self, tag: _Tag) -> None:
         self.packet.declared += [
@@ -230,6 +230,11 @@ class _Scanner:
 
 def _is_declaration(name: str) -> bool:
     return name == "xmlns" or name.startswith("xmlns:")
+
+
+def markup(data: bytes) -> int:
+    """At most how many tags and attributes a file has: what takes time and memory to read."""
+    return data.count(b"<") + data.count(b"=")
 
 
 def edited(data: bytes, edits: Iterable[tuple[Span, bytes]]) -> bytes:
