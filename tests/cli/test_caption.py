@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from naic.cli.main import main
-from naic.runtime import captioner
+from naic.runtime import captioner, ready
 from tests.images.images import encode, photo
 from tests.runtime.small import LENGTH, NETWORK, WORDS, make_model
 
@@ -34,7 +34,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def home(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The current folder, with an image; the model inside naic says cat, and nothing else."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(captioner, "SHIPPED", model)
+    monkeypatch.setattr(ready, "SHIPPED", model)
     Path("a.png").write_bytes(encode(photo(), "PNG"))
     return tmp_path
 
@@ -178,7 +178,7 @@ def test_a_batch_that_no_machine_has_room_for(
 def test_without_a_model_inside_naic_asks_for_one(
     home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(captioner, "SHIPPED", home / "nowhere")
+    monkeypatch.setattr(ready, "SHIPPED", home / "nowhere")
     for words in ([], ["--out", "out"], ["--format", "txt"]):
         assert main(["caption", "a.png", *words]) == 1
         assert "this copy of naic has no model inside. Name a model" in capsys.readouterr().err

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from naic.cli.main import main
-from naic.runtime import captioner
+from naic.runtime import ready
 from naic.tasks.watch import run
 from tests.images.images import encode, photo
 from tests.runtime.small import LENGTH, NETWORK, make_model
@@ -30,7 +30,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def home(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The current folder, with one for photos; the model inside naic says cat, and nothing else."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(captioner, "SHIPPED", model)
+    monkeypatch.setattr(ready, "SHIPPED", model)
     Path("in").mkdir()
     return tmp_path
 
@@ -131,7 +131,7 @@ def test_what_is_wrong_is_said_before_it_begins(
     assert "naic watch: none: there is no such folder." in capsys.readouterr().err
     assert main(["watch", ""]) == 2
     assert "naic watch: FOLDER: it is empty." in capsys.readouterr().err
-    monkeypatch.setattr(captioner, "SHIPPED", home / "nowhere")
+    monkeypatch.setattr(ready, "SHIPPED", home / "nowhere")
     assert main(["watch", "in"]) == 1
     assert "this copy of naic has no model inside" in capsys.readouterr().err
 

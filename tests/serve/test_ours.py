@@ -219,3 +219,15 @@ def test_lists_of_words_have_an_end(server: Server, words: object) -> None:
     answer = httpx.post(f"{server.url}/v1/caption", json=body, timeout=SOON)
     assert answer.status_code == 422
     assert "forbid" in answer.json()["error"]["message"]
+
+
+def test_routes_and_fields_that_are_none_are_told_with_what_to_do(server: Server) -> None:
+    answer = server.get("/v1/none")
+    assert answer.status_code == 404
+    assert "/docs" in answer.json()["error"]["message"]
+    answer = server.get("/v1/caption")
+    assert answer.status_code == 405
+    assert "POST" in answer.json()["error"]["message"]
+    answer = server.post([photo(1)], data={"alternative": "3"})
+    assert answer.status_code == 422
+    assert "alternative: there is no such field" in answer.json()["error"]["message"]

@@ -5,8 +5,8 @@ import signal
 import sys
 from collections.abc import Sequence
 
-from naic.cli.main import INTERRUPTED
-from naic.errors import MissingExtraError, Problem
+from naic.cli.main import BAD_USAGE, INTERRUPTED
+from naic.errors import ConfigError, NaicError, Problem
 from naic.serve.options import ServeOptions, read_options
 
 HELP = """Caption photos over HTTP: curl -F files=@photo.jpg http://127.0.0.1:8000/v1/caption
@@ -28,14 +28,21 @@ def run(arguments: Sequence[str]) -> int:
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in _PACKAGES:
             raise
-        hint = "pip install 'naic[serve]'"
-        raise MissingExtraError("naic serve", f"{error.name} is not installed", hint) from error
+        hint = "Run: pip install 'naic[serve]'"
+        raise ConfigError(str(error.name), "is not installed", hint) from error
     if not (options.alone or options.token):
         _tell(
-            "everybody who can reach this machine can ask; NAIC_SERVE_TOKEN makes them say a word"
+            "everybody who can reach this machine can ask; give a token that they have to send, "
+            "by the environment variable NAIC_SERVE_TOKEN"
         )
     server = Running(options, _tell, lambda chosen: load(chosen, _tell_of))
-    ended = server()
+    try:
+        ended = server()
+    except NaicError as error:
+        if server.ready or os.environ.get("NAIC_DEBUG"):
+            raise
+        _tell(str(error))  # to start it again as it is would be in vain
+        return BAD_USAGE
     code = INTERRUPTED if signal.SIGINT in server.stopped_by else 0
     if not ended:  # a thread that hangs would be waited for
         sys.stdout.flush()

@@ -145,11 +145,24 @@ def _what_went_wrong(error: Exception) -> tuple[int, str, dict[str, str]]:
     if isinstance(error, RequestValidationError):
         return 422, "; ".join(map(_complaint, error.errors()[:5])), {}
     if isinstance(error, HTTPException):
-        return error.status_code, str(error.detail), dict(error.headers or {})
+        headers = dict(error.headers or {})
+        return error.status_code, _told_what_to_do(error, headers), headers
     # What it was stands in the log, where who runs the server looks.
     return 500, "Something went wrong here; the server's log tells what.", {}
 
 
+def _told_what_to_do(error: HTTPException, headers: Mapping[str, str]) -> str:
+    """What the framework says of a route, and what to ask for in its place."""
+    if error.status_code == HTTPStatus.NOT_FOUND:
+        return "There is no such route here: /docs lists those that there are."
+    if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+        return f"This route takes {headers.get('Allow', 'another method')}: see /docs."
+    return str(error.detail)
+
+
 def _complaint(error: Mapping[str, Any]) -> str:
     where = ".".join(str(part) for part in error.get("loc", ()))
-    return f"{where}: {error.get('msg', 'it cannot be')}" if where else str(error.get("msg"))
+    why = str(error.get("msg", "it cannot be"))
+    if error.get("type") == "extra_forbidden":
+        why = "there is no such field; /docs lists those that there are"
+    return f"{where}: {why}" if where else why

@@ -127,11 +127,17 @@ class Doors:
         known = self.options.known_hosts
         # A page of a name that was made to lead here would be of this server, to a browser.
         if known and host not in known and scope["path"] != "/healthz":
-            return 421, f"This server is not known as {host!r}: start it with --hosts."
+            return (
+                421,
+                f"This server is not known as {host[:200]!r}: it needs --hosts.",
+            )
         if foreign is not None and scope["method"] not in _SAFE:
-            return 403, f"Pages of {foreign[:200]!r} may not ask: start it with --origins."
+            return (
+                403,
+                f"Pages of {foreign[:200]!r} may not ask: it needs --origins.",
+            )
         if not self._has_token(scope):
-            return 401, "The header is missing or wrong: Authorization: Bearer TOKEN."
+            return 401, "A token is needed, in the header Authorization: Bearer TOKEN."
         return None
 
     def _has_token(self, scope: "Scope") -> bool:

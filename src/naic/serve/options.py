@@ -1,6 +1,7 @@
 """The options of `naic serve`, on the command line and by environment variables."""
 
 import contextlib
+import difflib
 import io
 import math
 import os
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 ENVIRONMENT = "NAIC_SERVE_"
 MEGA = 1_000_000
 _LONGEST = 86_400.0  # seconds
+_ALIKE = 0.9  # of NAIC_SERVE_... and another one, the beginning included
 _LOOPBACK = ("localhost", "::1")
 _HOST = re.compile(r"[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]")
 _ORIGIN = re.compile(
@@ -212,12 +214,19 @@ def _within(name: str, value: float, least: float, most: float) -> None:
 def from_environment(environment: Mapping[str, str]) -> ServeOptions:
     """The defaults, as variables such as NAIC_SERVE_MAX_BODY=20 change them.
 
-    Variables that are no options are left alone: Kubernetes makes some of its own for a service
-    of the name naic-serve.
+    Variables that are no options are left alone, since Kubernetes makes some of its own for a
+    service of the name naic-serve; but not those that are nearly one: a token that is not heard of
+    would leave the server open.
 
     Raises:
-        ConfigError: a value that its option does not take.
+        ConfigError: a value that its option does not take, or a name that is misspelt.
     """
+    known = [ENVIRONMENT + field.name.upper() for field in fields(ServeOptions)]
+    for name in environment:
+        if name.startswith(ENVIRONMENT) and name not in known:
+            meant = difflib.get_close_matches(name, known, n=1, cutoff=_ALIKE)
+            if meant:
+                raise ConfigError(name, "there is no such option", f"Perhaps {meant[0]}?")
     changed: dict[str, Any] = {}
     for field in fields(ServeOptions):
         variable = ENVIRONMENT + field.name.upper()

@@ -55,6 +55,7 @@ class Running:
         tell: hears a sentence when something has happened.
         stopped_by: the signals that came.
         error: what ended it, if nobody stopped it.
+        ready: whether it has been.
     """
 
     options: "ServeOptions"
@@ -62,6 +63,7 @@ class Running:
     load: Load
     stopped_by: list[int] = field(default_factory=list)
     error: Exception | None = None
+    ready: bool = False
     _draining: "asyncio.Task[None] | None" = None
     _loading: "Future[tuple[Captioner, View]] | None" = None
     _stopper: Callable[[], object] | None = None
@@ -128,6 +130,7 @@ class Running:
             self.error, server.should_exit = error, True
             return
         worker.begin(captioner, view)
+        self.ready = True
         engine = captioner.engine
         self.tell(f"{address} ({engine.runtime}, {engine.precision}, {engine.device})")
 
@@ -218,7 +221,7 @@ def listen(options: "ServeOptions") -> socket.socket:
     except (OSError, UnicodeError) as error:
         reason = (getattr(error, "strerror", None) or str(error)).partition(" (while")[0]
         why = f"nobody can listen there ({reason})"
-        raise ConfigError(where, why, "Choose another address or port.") from error
+        raise ConfigError(where, why, "Choose another one; --port 0 takes a free port.") from error
     made.setblocking(False)
     return made
 

@@ -1,3 +1,4 @@
+import json
 from typing import Any
 
 import pytest
@@ -157,3 +158,10 @@ def test_an_image_may_be_a_plain_text() -> None:
 def test_what_is_not_the_clients_fault_is_not_said_to_be() -> None:
     assert error_body(503, "x")["error"]["type"] == "server_error"
     assert error_body(401, "x")["error"]["code"] == "invalid_api_key"
+
+
+def test_a_body_is_json_whatever_its_type_says() -> None:
+    client = TestClient(make_app(FakeService()))
+    body = json.dumps(chat(user(image(b"1"))))
+    answer = client.post(CHAT, content=body, headers={"content-type": "text/plain"})
+    assert answer.json()["choices"][0]["message"]["content"] == sentence(b"1")

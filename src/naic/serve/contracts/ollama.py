@@ -10,18 +10,18 @@ import hashlib
 import json
 import re
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Response
 from fastapi.responses import JSONResponse
-from fastapi.routing import APIRoute
 from pydantic import BaseModel, Field
 
 from naic import __version__
 from naic.files import printable
 from naic.serve.reading import as_uploads, captions_of
+from naic.serve.requests import AsJSON
 from naic.serve.service import Refused, Service
 
 PATHS = (
@@ -68,21 +68,6 @@ class Show(BaseModel):
     name: str = Field("", description="the same, of older clients")
 
 
-class _AsJSON(APIRoute):
-    """A route whose bodies are taken for JSON."""
-
-    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        handle = super().get_route_handler()
-
-        async def handle_json(request: Request) -> Response:
-            headers = [pair for pair in request.scope["headers"] if pair[0] != b"content-type"]
-            headers.append((b"content-type", b"application/json"))
-            scope = {**request.scope, "headers": headers}
-            return await handle(Request(scope, request.receive))
-
-        return handle_json
-
-
 def error_body(status: int, message: str) -> dict[str, Any]:
     """A failure as Ollama's clients read it."""
     return {"error": message}
@@ -90,7 +75,7 @@ def error_body(status: int, message: str) -> dict[str, Any]:
 
 def router(service: Service) -> APIRouter:
     """All of its routes."""
-    routes = APIRouter(prefix="/api", tags=["Ollama"], route_class=_AsJSON)
+    routes = APIRouter(prefix="/api", tags=["Ollama"], route_class=AsJSON)
 
     @routes.post("/generate")
     async def generate(request: Generate) -> Response:

@@ -15,6 +15,7 @@ from pydantic import BaseModel, Field
 from naic.files import printable
 from naic.serve.contracts import openai_responses
 from naic.serve.contracts.openai_parts import Message, Said, events, images_of, new_id, now, say
+from naic.serve.requests import AsJSON
 from naic.serve.service import Refused, Service
 
 PATHS = ("/v1/chat/completions", "/v1/responses", "/v1/models")
@@ -50,7 +51,7 @@ def error_body(status: int, message: str) -> dict[str, Any]:
 
 def router(service: Service) -> APIRouter:
     """All of its routes."""
-    routes = APIRouter(prefix="/v1", tags=["OpenAI"])
+    routes = APIRouter(prefix="/v1", tags=["OpenAI"], route_class=AsJSON)
 
     @routes.post("/chat/completions")
     async def chat(request: Chat) -> Response:
