@@ -3,27 +3,63 @@
 A new one is a module beside this one, and one line here.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, MutableMapping
+from importlib import import_module
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from naic.errors import CheckpointError, ConfigError
-from naic.models import eta, fnic, mnic, nic, ort, transformer, updown
 from naic.models.chain import TRANSITIONS
 from naic.models.contract import CaptionerSpec
 
-CAPTIONERS: dict[str, CaptionerSpec] = {
-    "causal": transformer.CAUSAL,
-    "parallel": transformer.PARALLEL,
-    "nic": nic.NIC,
-    "updown": updown.UPDOWN,
-    "ort": ort.ORT,
-    "eta": eta.ETA,
-    "mnic": mnic.MNIC,
-    "fnic": fnic.FNIC,
-}
+
+class Captioners(MutableMapping[str, CaptionerSpec]):
+    """Captioners by name. The module of one is imported when it is asked for: a run needs one."""
+
+    def __init__(self, places: Mapping[str, str]) -> None:
+        """`places`: for each name the module in `naic.models`, and what the captioner is there."""
+        self._known: dict[str, str | CaptionerSpec] = {**places}
+
+    def __getitem__(self, name: str) -> CaptionerSpec:
+        """The captioner of this name."""
+        known = self._known[name]
+        if isinstance(known, str):
+            module, _, own = known.partition(":")
+            spec: CaptionerSpec = getattr(import_module(f"naic.models.{module}"), own)
+            self._known[name] = known = spec
+        return known
+
+    def __setitem__(self, name: str, spec: CaptionerSpec) -> None:
+        """One more, or another one."""
+        self._known[name] = spec
+
+    def __delitem__(self, name: str) -> None:
+        """One less."""
+        del self._known[name]
+
+    def __iter__(self) -> Iterator[str]:
+        """Their names."""
+        return iter(self._known)
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return len(self._known)
+
+
+CAPTIONERS = Captioners(
+    {
+        "causal": "transformer:CAUSAL",
+        "parallel": "transformer:PARALLEL",
+        "nic": "nic:NIC",
+        "updown": "updown:UPDOWN",
+        "ort": "ort:ORT",
+        "eta": "eta:ETA",
+        "mnic": "mnic:MNIC",
+        "fnic": "fnic:FNIC",
+    }
+)
 
 
 def captioner_spec(name: str, where: str = "captioner") -> CaptionerSpec:

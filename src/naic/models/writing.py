@@ -3,7 +3,7 @@
 B images, R regions, N words, S samples.
 """
 
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import torch
 from torch import Tensor
@@ -16,17 +16,18 @@ from naic.text.vocabulary import BOS
 M = TypeVar("M", bound=EncodedImages)
 C = TypeVar("C")
 
+if TYPE_CHECKING:
 
-class Writer(Stepwise[M, C], Protocol[M, C]):
-    """A captioner that writes word by word."""
+    class Writer(Stepwise[M, C], Protocol[M, C]):
+        """A captioner that writes word by word."""
 
-    def encode(self, features: Tensor, mask: Tensor | None = None) -> M:
-        """What it keeps of the images."""
-        ...
+        def encode(self, features: Tensor, mask: Tensor | None = None) -> M:
+            """What it keeps of the images."""
+            ...
 
 
 @torch.no_grad()
-def propose(model: Writer[M, C], features: Tensor, mask: Tensor | None, _: int) -> Proposed:
+def propose(model: "Writer[M, C]", features: Tensor, mask: Tensor | None, _: int) -> Proposed:
     """The sentence of each image, the likeliest word after the likeliest word: (B, N, 1)."""
     words, log_probs = stepwise.greedy(model, model.encode(features, mask))
     return Proposed(words[..., None], log_probs[..., None])
@@ -34,14 +35,14 @@ def propose(model: Writer[M, C], features: Tensor, mask: Tensor | None, _: int) 
 
 @torch.no_grad()
 def beams(
-    model: Writer[M, C], features: Tensor, mask: Tensor | None, width: int, keep: int
+    model: "Writer[M, C]", features: Tensor, mask: Tensor | None, width: int, keep: int
 ) -> Beams:
     """The `keep` likeliest sentences that a beam of `width` finds."""
     return stepwise.beam_search(model, model.encode(features, mask), width, keep)
 
 
 @torch.no_grad()
-def sample(model: Writer[M, C], features: Tensor, mask: Tensor | None, samples: int) -> Tensor:
+def sample(model: "Writer[M, C]", features: Tensor, mask: Tensor | None, samples: int) -> Tensor:
     """(B, S, N) sentences by chance."""
     return stepwise.sample(model, model.encode(features, mask), samples).words
 

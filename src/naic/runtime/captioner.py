@@ -4,7 +4,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Literal, TypeAlias, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar, Unpack, overload
 
 import numpy as np
 
@@ -14,7 +14,6 @@ from naic.decode.decoding import Decoding
 from naic.decode.wishes import Wishes, as_decoding
 from naic.errors import ConfigError, ImageError
 from naic.images.sources import ImageLike
-from naic.runtime.explain import Explained, Pass, agents_of
 from naic.runtime.given import (
     Pixels,
     all_of,
@@ -22,9 +21,9 @@ from naic.runtime.given import (
     check_pixels,
     check_proposals,
     check_several,
+    enough_memory,
     sources,
 )
-from naic.runtime.memory import enough_memory
 from naic.runtime.ready import make_ready, shipped_model
 from naic.runtime.rescore import Rescoring, as_said
 from naic.runtime.sentences import (
@@ -36,6 +35,9 @@ from naic.runtime.sentences import (
     texts,
     write,
 )
+
+if TYPE_CHECKING:
+    from naic.runtime.explain import Explained
 
 __all__ = ["Alternative", "Caption", "Captioner", "Rescoring", "Wishes", "Word", "shipped_model"]
 
@@ -235,7 +237,7 @@ class Captioner:
 
     def explain(
         self, pixels: Pixels, *, alternatives: int = 0, **wishes: Unpack[Wishes]
-    ) -> Explained:
+    ) -> "Explained":
         """The caption of one image that is decoded already, and what each agent said for it.
 
         The arguments are those of `say`, but for one image: uint8 (P, P, 3).
@@ -243,6 +245,8 @@ class Captioner:
         Raises:
             ConfigError: as `say`; or the model writes word by word, and has no agents.
         """
+        from naic.runtime.explain import Explained, Pass, agents_of  # few ask for it
+
         decoding = self._decoding(wishes, alternatives)
         images = np.asarray(pixels)[None]
         check_pixels(images, self.engine.pixels)

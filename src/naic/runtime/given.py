@@ -1,7 +1,9 @@
-"""What a captioner is given: images, pixels, how many at once, and what its engine proposes."""
+"""What a captioner is given: images, pixels, room for them, and what its engine proposes."""
 
+import sys
 import threading
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeAlias, TypeVar
 
@@ -18,6 +20,8 @@ MOST_AT_ONCE = 4096
 # A Pillow image is read from its file when it is first used: if two threads hand over the same
 # one, not both at once.
 _READING = threading.Lock()
+_ON_CPU = '--device cpu (in Python: device="cpu")'
+_TOO_MANY = f"Lower it (in Python: each(images, batch=4)), or use {_ON_CPU}."
 
 
 def check_several(images: object, batch: int) -> None:
@@ -75,3 +79,29 @@ def all_of(outcomes: Iterable[Told | ImageError]) -> list[Told]:
             raise outcome
         told.append(outcome)
     return told
+
+
+@contextmanager
+def enough_memory(batch: int, device: object) -> Iterator[None]:
+    """Where these are run.
+
+    Raises:
+        ConfigError: `batch` images at once do not fit the memory of the device.
+    """
+    try:
+        yield
+    except RuntimeError as error:
+        if not _out_of_memory(error):
+            raise
+        why = f"{batch} images at once do not fit the memory of {device}"
+        raise ConfigError("--batch", why, _TOO_MANY) from error
+
+
+def _out_of_memory(error: BaseException | None) -> bool:
+    """Whether the GPU was too small: then recording a graph ends in another error about that."""
+    torch = sys.modules.get("torch")
+    while error is not None and torch is not None:
+        if isinstance(error, torch.OutOfMemoryError):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
