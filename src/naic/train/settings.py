@@ -87,6 +87,7 @@ class OptimiserSettings:
         backbone_rate: Learning rate of a backbone inside the model, as a share of that of the rest.
         block_rate: Learning rate of a block of the backbone, as a share of the block's after it.
         frozen_steps: Steps at the start in which the backbone stays as it is.
+        frozen: Parts of the model that stay as they are, such as "encoder", without dropout.
     """
 
     beta1: float = 0.9
@@ -98,6 +99,7 @@ class OptimiserSettings:
     backbone_rate: float = 0.1
     block_rate: float = 1.0
     frozen_steps: int = 0
+    frozen: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
