@@ -20,6 +20,8 @@ def near(sentences, images):
     return [-abs(len(sentence.split()) - LENGTH) for sentence in sentences]
 def seen(sentences, images):
     return [float(image.captions[0].split()[1] in text) for text, image in zip(sentences, images)]
+def nothing(sentences, images):
+    return [-len(sentence.split()) for sentence in sentences]
 class Scorer:
     pass
 def alone(sentences):

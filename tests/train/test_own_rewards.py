@@ -129,6 +129,16 @@ def test_a_length_to_aim_at_is_learnt(
         assert float(best["reward_mine:near"]) > float(found[0]["reward_mine:near"]) + 4
 
 
+def test_the_best_weights_are_those_with_the_best_rewards(home: Path) -> None:
+    """Though saying nothing costs all of CIDEr."""
+    run = {"epochs": 6.0, "validate_every": 3.0, "save_every": 6.0}
+    report = train(cmal_of(home, {"mine:nothing": 0.5}, run=run))
+    found = [line for line in read_metrics(RUN) if "cider" in line]
+    assert report["best_step"] > 0
+    assert report["scores"][0]["cider"] < 0.5 * float(found[0]["cider"])
+    assert report["scores"][0]["reward_mine:nothing"] > float(found[0]["reward_mine:nothing"]) + 2
+
+
 def test_a_broken_run_ends_like_the_unbroken_one(
     home: Path, here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -156,7 +166,7 @@ def test_images_without_references(home: Path) -> None:
         "SEEN = {}\n"
         "def f(sentences, images):\n"
         "    SEEN.update((image.id, image.captions) for image in images)\n"
-        "    return [len(text) for text in sentences]\n"
+        "    return [1] * len(sentences)\n"
     )
     path = home / "store" / "records.jsonl"
     lines = [json.loads(line) for line in path.read_text().splitlines()]
@@ -171,6 +181,9 @@ def test_images_without_references(home: Path) -> None:
             cmal = {"cider": cider, "reward": {"asked:f": 1}, "xe": 0.1}
             settings = settings_of(home, cmal=cmal, data=pseudo, run=run)
             train(replace(settings, out=Path(out)))
+            means = [float(line["reward"]) for line in read_metrics(Path(out)) if "reward" in line]
+            assert min(means) > 0.999
+            assert max(means) > 1.1 if cider else max(means) < 1.001
             seen = dict(sys.modules["asked"].SEEN)
             known = {id_: said for id_, said in seen.items() if int(id_) < IMAGES}
             of_test = {id_ for id_ in known if int(id_) < IMAGES // 2}
