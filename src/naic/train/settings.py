@@ -19,9 +19,11 @@ LIMITS: dict[tuple[float, float], tuple[str, ...]] = {  # from, to (both allowed
     (0, 10): ("optimiser.weight_decay",),
     (0, 1e6): (
         "guard.from_epoch",
+        "scst.cider",
         "scst.bleu4",
         "cmal.entropy",
         "cmal.xe",
+        "cmal.cider",
         "cmal.bleu4",
         "cmal.kl",
         "cmal.loose_ends",
@@ -200,13 +202,18 @@ class SCSTSettings:
         samples: Captions sampled for an image.
         dropout: Keep dropout on while sampling; without, the captions come from the very policy
             that is improved.
-        bleu4: Weight of BLEU-4 in the reward beside CIDEr-D, whose weight is 1.
+        bleu4: Weight of BLEU-4 in the reward, which is 0 to 1 where CIDEr-D is 0 to 10.
+        cider: Weight of CIDEr-D in the reward.
+        reward: Rewards of your own and their weights, beside these: functions of sentences, as
+            { "package.module:function" = 0.5 }.
     """
 
     baseline: Literal["greedy", "loo"] = "loo"
     samples: int = 5
     dropout: bool = False
     bleu4: float = 0.0
+    cider: float = 1.0
+    reward: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -223,7 +230,7 @@ class CMALSettings:
             from being sure too soon.
         xe: Weight of the cross-entropy with the human captions, or with those of `data.pseudo`
             where these are given: an anchor.
-        bleu4: Weight of BLEU-4 in the reward beside CIDEr-D, whose weight is 1.
+        bleu4: Weight of BLEU-4 in the reward, which is 0 to 1 where CIDEr-D is 0 to 10.
         gradient: "sampled" learns from the words that were said, as the paper; "all" from each of
             the topk alternatives too, weighted by the gradient of its probability ("cf" only):
             the same rewards, less noise.
@@ -231,6 +238,9 @@ class CMALSettings:
             captions. π_start is the start model, frozen, without dropout.
         loose_ends: Taken from the reward of a sentence that ends on a word such as "a" or "with",
             counterfactual ones too; CIDEr-D is 0 to 10.
+        cider: Weight of CIDEr-D in the reward.
+        reward: Rewards of your own and their weights, beside these: functions of sentences, as
+            { "package.module:function" = 0.5 }.
     """
 
     topk: int = 2
@@ -242,6 +252,11 @@ class CMALSettings:
     gradient: Literal["sampled", "all"] = "sampled"
     kl: float = 0.0
     loose_ends: float = 0.0
+    cider: float = 1.0
+    reward: dict[str, float] = field(default_factory=dict)
+
+
+RewardSettings = SCSTSettings | CMALSettings  # tables that say what is rewarded
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from naic.data.batches import count_regions, read_ahead
 from naic.data.features import FeatureStore, read_features
 from naic.decode.decoding import Decoding
 from naic.errors import DataError, TrainingError
+from naic.learn.own_rewards import OwnReward
 from naic.metrics.cider import cider
 from naic.metrics.score import habits
 from naic.models.contract import CaptionerSpec
@@ -38,6 +39,7 @@ class Validation:
         repeats: the share of captions with a word twice in a row.
         bad_endings: the share that ends on a word which ends no sentence.
         facts: the share of captions that are wholly true, where the truth is known.
+        own: what rewards of one's own give the captions in the mean, by their names.
     """
 
     cider: float
@@ -45,6 +47,7 @@ class Validation:
     repeats: float
     bad_endings: float
     facts: float | None
+    own: dict[str, float]
 
     def results(self) -> bytes:
         """The captions in the layout of COCO's results files, which `naic evaluate` reads."""
@@ -75,6 +78,7 @@ class Validator:
         device: torch.device | str = "cpu",
         rank: int = 0,
         world: int = 1,
+        own: Sequence[OwnReward] = (),
     ) -> None:
         """`rows` of the store are shared by the processes: each captions every world-th."""
         self._records = [store.records[row] for row in rows]
@@ -90,6 +94,7 @@ class Validator:
         self._store = store
         self._own = list(rows)[rank::world]
         self._world = world
+        self._rewards = own
         self._vocabulary = vocabulary
         self._batch = max(1, min(batch, len(self._own)))
         self._device = torch.device(device)
@@ -117,6 +122,9 @@ class Validator:
             repeats=manner.repeats,
             bad_endings=manner.bad_endings,
             facts=self._share_true(captions),
+            own={
+                one.name: float(one.score(captions, self._records).mean()) for one in self._rewards
+            },
         )
 
     def _share_true(self, captions: list[str]) -> float | None:
@@ -185,7 +193,8 @@ class Guard:
     """
 
     settings: Settings
-    best_cider: float = -math.inf
+    best_cider: float = -math.inf  # of the best weights, as below
+    best_worth: float = -math.inf  # what they were chosen by
     best_step: int = -1
     best_reward: float = 0.0
     bad_validations: int = 0
@@ -211,11 +220,12 @@ class Guard:
         if not finite:
             raise self._stopped(step, "the weights are not finite numbers any more")
 
-    def validated(self, step: int, cider: float) -> bool:
-        """Note a validation; the answer is whether it is the best so far."""
-        better = cider > self.best_cider
+    def validated(self, step: int, cider: float, worth: float | None = None) -> bool:
+        """Note a validation; the answer is whether it is the best so far: by CIDEr, or `worth`."""
+        worth = cider if worth is None else worth
+        better = worth > self.best_worth
         if better:
-            self.best_cider, self.best_step = cider, step
+            self.best_cider, self.best_worth, self.best_step = cider, worth, step
         return better
 
     def judge(self, step: int, epoch: float, cider: float) -> None:
@@ -227,8 +237,9 @@ class Guard:
             raise self._stopped(step, why)
 
     def _far_below(self, epoch: float, value: float, best: float) -> bool:
+        """Of what was never above 0, as a reward of one's own may be, there is no share."""
         rules = self.settings.guard
-        return epoch >= rules.from_epoch and value < rules.fraction * best
+        return epoch >= rules.from_epoch and best > 0 and value < rules.fraction * best
 
     def _stopped(self, step: int, why: str) -> TrainingError:
         kept = f"The best weights are in {self.settings.out / 'best'}. " if self.kept else ""
@@ -244,12 +255,16 @@ class Guard:
     def state(self) -> dict[str, float]:
         """What a checkpoint has to keep."""
         numbers = {one.name: getattr(self, one.name) for one in fields(self)[1:]}
-        return numbers if self.kept else numbers | {"best_cider": 0.0}  # infinity is no JSON
+        return (
+            numbers if self.kept else numbers | {"best_cider": 0.0, "best_worth": 0.0}
+        )  # infinity is no JSON
 
     def restore(self, state: dict[str, float]) -> None:
         """Go on from a checkpoint."""
         self.best_step = int(state["best_step"])
         self.best_cider = state["best_cider"] if self.kept else -math.inf
+        # Checkpoints of before there were rewards of one's own have CIDEr alone.
+        self.best_worth = state.get("best_worth", self.best_cider) if self.kept else -math.inf
         self.best_reward = state["best_reward"]
         # Checkpoints of before the guard counted can still be gone on with.
         self.bad_validations = int(state.get("bad_validations", 0))

@@ -218,9 +218,12 @@ def _settings(
 
 
 def flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Settings by their names, whether the file has {"cmal.xe" = 1} or {cmal = {xe = 1}}."""
+    """Settings by their names, whether the file has {"cmal.xe" = 1} or {cmal = {xe = 1}}.
+
+    A table of rewards is one setting: names with a colon are of functions.
+    """
     for name, value in table.items():
-        if isinstance(value, dict):
+        if isinstance(value, dict) and not any(":" in key for key in value):
             yield from flat(value, f"{prefix}{name}.")
         else:
             yield prefix + name, value
@@ -228,4 +231,6 @@ def flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]
 
 def _as_text(value: object) -> str:
     """As it would be written after an option: `read_settings` takes those."""
+    if isinstance(value, dict):
+        return f"{{ {', '.join(tomli_w.dumps({key: own}).strip() for key, own in value.items())} }}"
     return tomli_w.dumps({"value": value}).removeprefix("value = ").strip()
