@@ -104,8 +104,8 @@ def _domains(runs: list[Run]) -> str:
 
 Photos with five captions by people each, without a style. CIDEr on the 1,000 photos of the dev
 list, which the command does not see, and on 1,000 of MSCOCO's `val`; {dev:.1f} and {coco:.1f}
-before. Features come from the model's int8 graph, as they do for `naic caption` on a processor; minutes are
-without them.
+before. Features come from the model's int8 graph, as they do for `naic caption` on a processor;
+minutes are without them.
 
 | photos | seed | dev | more | MSCOCO | more | minutes | said of the photos kept aside |
 |---|---|---|---|---|---|---|---|
@@ -138,8 +138,8 @@ def _recipe(runs: list[Run]) -> str:
 
 One change at a time: {start["photos"]} photos with five captions each, {steps} steps
 of {start["batch"]} photos, one seed, scored on {start["judged"]} of the dev list, where the model as
-it is has {before:.1f} and {start["words"]} different words. Differences of a point are chance.
-Seconds were taken while other programs ran.
+it is has {before:.1f} and {start["words"]} different words. Differences of a point are
+chance. Seconds were taken while other programs ran.
 
 | | CIDEr | more | repeats | different words | weights that learn, millions | seconds |
 |---|---|---|---|---|---|---|
