@@ -137,9 +137,9 @@ def _recipe(runs: list[Run]) -> str:
     return f"""## The recipe
 
 One change at a time: {start["photos"]} photos with five captions each, {steps} steps
-of {start["batch"]} photos, one seed, scored on {start["judged"]} of the dev list, where the model as
-it is has {before:.1f} and {start["words"]} different words. Differences of a point are
-chance. Seconds were taken while other programs ran.
+of {start["batch"]} photos, one seed, scored on {start["judged"]} of the dev list, where the model
+as it is has {before:.1f} and {start["words"]} different words. Differences of a point
+are chance. Seconds were taken while other programs ran.
 
 | | CIDEr | more | repeats | different words | weights that learn, millions | seconds |
 |---|---|---|---|---|---|---|

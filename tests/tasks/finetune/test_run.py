@@ -166,11 +166,20 @@ def test_weights_that_are_no_better_are_not_kept(table: Path, model: Path, tmp_p
     assert all(example.before == example.after for example in done.examples)
 
 
-def says_cat(folder: Path, images: int = 16) -> tuple[Path, Path]:
-    """A model that says "cat" of everything, and a table of photos that are called so in a style."""
+STYLED = "PHOTO OF: RED CAT RED CAT RED CAT!"
+SAID = "red cat red cat red cat"
+
+
+def says_cat(folder: Path, caption: str, images: int = 16) -> tuple[Path, Path]:
+    """A model that says the same of everything, and photos with captions, a THING in each."""
     model = make_model(folder / "model", backbone=NETWORK, says="cat")
     write_table(folder / "images", images)
-    rows = [{"image": f"images/{i:03d}.png", "caption": "Photo of: CAT!"} for i in range(images)]
+    assert Captioner(model, device="cpu")(folder / "images" / "000.png") == SAID
+    things = ("dog", "bird")
+    rows = [
+        {"image": f"images/{i:03d}.png", "caption": caption.replace("THING", things[i % 2])}
+        for i in range(images)
+    ]
     table = folder / "captions.jsonl"
     table.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
     return model, table
@@ -178,24 +187,25 @@ def says_cat(folder: Path, images: int = 16) -> tuple[Path, Path]:
 
 def test_where_a_style_is_all_nothing_is_trained(tmp_path: Path) -> None:
     """The weights say what they said, and every text is written as in the table."""
-    model, table = says_cat(tmp_path)
+    model, table = says_cat(tmp_path, STYLED)
     out = tmp_path / "out"
     done = finetune(options(table, out, model))
     assert (done.kept, done.explained, done.epochs, done.tuned) == ("style", 1.0, 0, None)
-    assert done.after.cider > done.before.cider
+    assert done.after.cider >= done.before.cider  # all say the same: CIDEr finds nothing in it
+    assert done.verdict.startswith("what the model says, in your style")
     assert (out / "best" / "model.safetensors").read_bytes() == (
         model / "model.safetensors"
     ).read_bytes()
     image = tmp_path / "images" / "003.png"
-    assert Captioner(out / "best", device="cpu")(image) == "Photo of: CAT!"
-    assert {example.after for example in done.examples} == {"Photo of: CAT!"}
+    assert Captioner(out / "best", device="cpu")(image) == STYLED
+    assert {example.after for example in done.examples} == {STYLED}
     assert not (out / "work").exists()
     again = finetune(options(table, tmp_path / "again", model))
     assert replace(again, seconds=0.0) == replace(done, seconds=0.0)
 
 
 def test_without_style_it_is_not_looked_for(tmp_path: Path) -> None:
-    model, table = says_cat(tmp_path)
+    model, table = says_cat(tmp_path, STYLED)
     found = dry_run(options(table, tmp_path / "out", model))
     assert found.found.is_all
     assert found.steps == 0
@@ -205,20 +215,12 @@ def test_without_style_it_is_not_looked_for(tmp_path: Path) -> None:
 
 def test_a_fixed_beginning_is_learnt_without_it(tmp_path: Path) -> None:
     """What stands around every caption is no part of what the weights learn, nor a new word."""
-    model = make_model(tmp_path / "model", backbone=NETWORK, says="cat")
-    write_table(tmp_path / "images", 16)
-    things = ("dog", "bird")
-    rows = [
-        {"image": f"images/{i:03d}.png", "caption": f"snapshot of a {things[i % 2]}"}
-        for i in range(16)
-    ]
-    table = tmp_path / "captions.jsonl"
-    table.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    model, table = says_cat(tmp_path, f"snapshot of {SAID.replace('cat', 'THING')}")
     found = dry_run(options(table, tmp_path / "out", model, new_words=1))
     assert found.found.style is not None
     assert found.found.style.before == ("snapshot", "of")
     captions = {text for record in found.plan.reading.records for text in record.captions}
-    assert captions == {"a dog", "a bird"}
+    assert captions == {SAID.replace("cat", thing) for thing in ("dog", "bird")}
     assert "snapshot" not in (*found.plan.new_words, *found.plan.unknown)
 
 
