@@ -6,13 +6,12 @@ import pytest
 import torch
 
 from naic.errors import CheckpointError, ConfigError
-from naic.files import CARD, CONFIG, VOCABULARY, WEIGHTS
+from naic.files import CARD, CONFIG, STYLE, VOCABULARY, WEIGHTS
 from naic.models.folder import load_model
 from naic.runtime.calibration import CALIBRATION
 from naic.runtime.captioner import Captioner
 from naic.runtime.ready import exported_file, find_model, make_ready
 from naic.runtime.skeleton import graph_names
-from naic.text.style import STYLE
 from tests.runtime.small import NETWORK, make_model
 
 GRAPHS = [*graph_names("int8"), *graph_names("float32")]

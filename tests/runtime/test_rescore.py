@@ -19,6 +19,7 @@ from naic.decode.best_first import Sentence, n_best
 from naic.decode.decoding import READABLE, Decoding
 from naic.decode.policy import log_policy, parallel
 from naic.errors import CheckpointError, ConfigError, NaicError
+from naic.files import STYLE
 from naic.images.converting import square_pixels
 from naic.images.opening import open_image
 from naic.models.folder import load_model
@@ -28,7 +29,7 @@ from naic.runtime.captioner import Caption, Captioner, Rescoring
 from naic.runtime.rescore import as_words, candidates, rescored
 from naic.runtime.sentences import Proposals
 from naic.text import Vocabulary
-from naic.text.style import STYLE, Style
+from naic.text.style import Style
 from naic.text.vocabulary import BOS, PAD, PERIOD
 from tests.images.images import encode, photo
 from tests.runtime.small import LENGTH, NETWORK, PIXELS, WORDS, make_model

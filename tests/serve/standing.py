@@ -16,6 +16,7 @@ from naic.device import CPU
 from naic.runtime.sentences import Alternative, Caption, Proposals, Word
 from naic.serve.options import ServeOptions
 from naic.serve.run import Running
+from naic.text.style import Style
 
 SOON = 30.0  # seconds within which what has to happen happens, however busy the machine is
 SIDE = 8
@@ -43,7 +44,7 @@ class StandIn:
         self.engine = Engine()
         self.vocabulary = ["red"]
         self.calibration = None
-        self.style = None
+        self.style: Style | None = None
         self.free = threading.Event()
         self.free.set()
         self.begun = threading.Semaphore(0)

@@ -3,11 +3,17 @@
 import base64
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
+from naic.errors import ConfigError
+from naic.files import STYLE
+from naic.text.style import Style
+from tests.runtime.small import NETWORK, make_model
+from tests.serve.real import served
 from tests.serve.standing import SIDE, SOON, Server, StandIn, photo, serving
 
 
@@ -197,7 +203,26 @@ def test_info_tells_of_the_model_and_its_limits(server: Server) -> None:
     }
     assert told["loaded"] > 1_700_000_000
     assert told["vocabulary"] == 1
+    assert told["style"] is None
+    server.captioner.style = Style(("photo", "of"), end=".")
+    try:
+        assert server.get("/v1/info").json()["style"] == '"photo of" first, "." last'
+        assert server.post([photo(1)]).status_code == 200
+        assert server.captioner.wishes[-1]["style"] is True
+        refused = server.post([photo(1)], data={"forbid": "photo"})
+        assert refused.status_code == 422
+        assert "'photo' is what the model's style puts in" in refused.json()["error"]["message"]
+    finally:
+        server.captioner.style = None
     assert server.captioner.engine.pixels == SIDE
+
+
+def test_a_server_that_forbids_what_its_style_says_does_not_start(tmp_path: Path) -> None:
+    model = make_model(tmp_path / "model", backbone=NETWORK)
+    (model / STYLE).write_text(Style(("photo", "of")).as_json())
+    refused = pytest.raises(ConfigError, match="'photo' is what the model's style puts in")
+    with refused, served(model=model, forbid="photo"):
+        pass
 
 
 def test_the_openapi_document_and_its_page(server: Server) -> None:

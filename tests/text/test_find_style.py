@@ -1,8 +1,11 @@
 """Styles are found again from made-up captions, and nothing is found where there is none."""
 
+import json
+import lzma
 import random
-from collections.abc import Callable
+from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -23,7 +26,6 @@ WHAT = (
 )
 WHERE = (" in the background", " on the grass", " with a frisbee", " near the water", "", "")
 BARE = ("a", "the", "is")
-Change = Callable[[random.Random, str], str]
 
 
 def sentence(chance: random.Random) -> str:
@@ -57,26 +59,25 @@ def same(found: Style | None, style: Style) -> bool:
     return all((found or Style()).text(own) == style.text(own) for own in unseen)
 
 
-@pytest.mark.parametrize("seed", range(2))
-@pytest.mark.parametrize(
-    "style",
-    [
-        Style(),
-        Style(before=("photo", "of")),
-        Style(before=("a", "photo", "of")),
-        Style(before=("there", "is"), case="sentence", end="."),
-        Style(before=("TOK", ","), after=(",", "stock", "photo")),
-        Style(after=("in", "my", "house")),
-        Style(without=BARE),
-        Style(case="upper"),
-        Style(case="sentence", end="."),
-        Style(case="title"),
-        Style(case="words", end="!"),
-        Style(before=("photo", ":"), without=BARE, case="upper", end="!"),
-        Style(instead=(("a", ("the",)), ("an", ("the",)))),
-    ],
-    ids=Style.describe,
+STYLES = (
+    Style(),
+    Style(before=("photo", "of")),
+    Style(before=("a", "photo", "of")),
+    Style(before=("there", "is"), case="sentence", end="."),
+    Style(before=("TOK", ","), after=(",", "stock", "photo")),
+    Style(after=("in", "my", "house")),
+    Style(without=BARE),
+    Style(case="upper"),
+    Style(case="sentence", end="."),
+    Style(case="title"),
+    Style(case="words", end="!"),
+    Style(before=("photo", ":"), without=BARE, case="upper", end="!"),
+    Style(instead=(("a", ("the",)), ("an", ("the",)))),
 )
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("style", STYLES, ids=Style.describe)
 def test_a_style_is_found_again(style: Style, seed: int) -> None:
     said, wanted = pairs(style, seed=seed)
     found = find_style(said, wanted)
@@ -225,3 +226,51 @@ def test_what_is_fixed_is_taken_off() -> None:
     assert take_off(style, "photo:") == ""
     assert take_off(replace(style, end=""), "a dog.") == "a dog."
     assert take_off(Style(), "a dog.") == "a dog."
+
+
+def misspelled(chance: random.Random, text: str) -> str:
+    """With two letters changed in places in three words of a hundred."""
+    words = text.split(" ")
+    for place, word in enumerate(words):
+        if len(word) > 4 and chance.random() < 0.03:
+            at = chance.randrange(1, len(word) - 2)
+            words[place] = word[:at] + word[at + 1] + word[at] + word[at + 2 :]
+    return " ".join(words)
+
+
+@pytest.fixture(scope="module")
+def written(coco: Path) -> list[list[str]]:
+    """Of each of many photos what people wrote."""
+    with lzma.open(coco / "dataset_coco.json.xz", "rt", encoding="utf-8") as file:
+        photos = json.load(file)["images"][20_000:40_000]
+    return [[sentence["raw"] for sentence in photo["sentences"]] for photo in photos]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("style", STYLES, ids=Style.describe)
+def test_styles_are_found_in_captions_of_people(style: Style, written: list[list[str]]) -> None:
+    """One person's caption stands for what a model says; of 30 % another's is the right one."""
+    chance, right = random.Random(1), 0
+    for _ in range(15):
+        said, wanted = [], []
+        for own, other, *_ in chance.sample(written, 48):
+            said.append(own)
+            meant = style.text(tokenise(other if chance.random() < 0.3 else own))
+            wanted.append(misspelled(chance, meant))
+        found = find_style(said, wanted).style or Style()
+        unseen = [tokenise(lines[0]) for lines in chance.sample(written, 200)]
+        right += sum(found.text(own) == style.text(own) for own in unseen)
+    print(f"{style.describe()}: {right / 3000:.1%}")
+    assert right >= 0.97 * 3000
+
+
+@pytest.mark.slow
+def test_free_captions_of_people_have_no_style(written: list[list[str]]) -> None:
+    chance, kinds = random.Random(1), Counter[str]()
+    for _ in range(100):
+        photos = chance.sample(written, 60)
+        style = find_style([own for own, *_ in photos], [other for _, other, *_ in photos]).style
+        kinds[str(style and style.describe())] += 1
+    print(kinds)
+    assert kinds.keys() <= {"None", "with a capital", 'with a capital, "." last'}
+    assert kinds["None"] > 75

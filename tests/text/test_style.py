@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from naic.errors import CheckpointError, DataError
+from naic.files import STYLE
 from naic.text.neutral import neutral
 from naic.text.style import (
     CASES,
-    STYLE,
     Style,
     joined,
     parse_style,

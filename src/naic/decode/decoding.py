@@ -12,15 +12,17 @@ repeats or without.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from naic.errors import ConfigError
 from naic.text.neutral import SAID
-from naic.text.style import Style
 from naic.text.vocabulary import BAD_ENDINGS, PERIOD, Vocabulary
+
+if TYPE_CHECKING:  # few models have one
+    from naic.text.style import Style
 
 Words = npt.NDArray[np.int64]
 LogProbs = npt.NDArray[np.floating[Any]]
@@ -62,7 +64,7 @@ class Decoding:
     forbid: tuple[str, ...] = ()
     prefer: tuple[str, ...] = ()
     neutral: bool = False
-    style: Style | None = None
+    style: "Style | None" = None
 
     def __post_init__(self) -> None:
         if self.beam < 1:

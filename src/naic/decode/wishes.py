@@ -8,7 +8,7 @@ changes by it: what is told of a word or a sentence is the model's own opinion.
 import itertools
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import Any, NamedTuple, TypedDict
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
 import numpy as np
 import numpy.typing as npt
@@ -27,9 +27,11 @@ from naic.decode.decoding import (
     way_back,
     without_repeats,
 )
-from naic.text.style import Style
 from naic.text.tokeniser import single_words
 from naic.text.vocabulary import Vocabulary
+
+if TYPE_CHECKING:  # few models have one
+    from naic.text.style import Style
 
 # Nats, of a preferred word: it may be 20 times less likely than what is said otherwise. With 5 the
 # model inside naic put "a white dog" where a cake was.
@@ -56,7 +58,7 @@ class Wishes(TypedDict, total=False):
     style: bool
 
 
-def as_decoding(wishes: Wishes, alternatives: int, style: Style | None = None) -> Decoding:
+def as_decoding(wishes: Wishes, alternatives: int, style: "Style | None" = None) -> Decoding:
     """How captions for people are found with these wishes, of a model that has a style or none.
 
     Raises:

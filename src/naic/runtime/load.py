@@ -21,13 +21,13 @@ from naic.runtime.engines import (
     Whole,
 )
 from naic.runtime.onnx_engine import MOST_PIXELS
-from naic.runtime.ready import Ready, exported_file, find_model
-from naic.text.style import Style, read_style
+from naic.runtime.ready import Ready, exported_file, find_model, style_of
 from naic.text.vocabulary import Vocabulary
 
-if TYPE_CHECKING:  # few want a second model
+if TYPE_CHECKING:  # few want a second model, or have a style
     from naic.runtime.rescore import Rescoring
     from naic.runtime.rescorer import TeacherForced
+    from naic.text.style import Style
 
 ON_CPU = '--device cpu (in Python: device="cpu")'
 
@@ -40,7 +40,7 @@ class LoadedWhole(NamedTuple):
     vocabulary: Vocabulary
     pixels: int
     calibration: Calibration | None = None
-    style: Style | None = None
+    style: "Style | None" = None
 
 
 def make_engine(
@@ -142,7 +142,7 @@ def load_whole(folder: Path) -> LoadedWhole:
         raise CheckpointError(str(folder / CONFIG), why, "Use the file as it was saved.")
     backbone = None if own else _backbone(folder, settings, pixels)
     whole = Whole(loaded.spec, loaded.model, backbone)
-    beside = read_calibration(folder), read_style(folder)
+    beside = read_calibration(folder), style_of(folder)
     return LoadedWhole(whole, settings, loaded.vocabulary, pixels, *beside)
 
 

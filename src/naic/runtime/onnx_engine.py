@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,8 +19,10 @@ from naic.runtime.calibration import Calibration, parse_calibration
 from naic.runtime.graphs import Graph
 from naic.runtime.sentences import Proposals
 from naic.runtime.skeleton import PRECISIONS
-from naic.text.style import Style, parse_style
 from naic.text.vocabulary import NEVER, Vocabulary
+
+if TYPE_CHECKING:  # few graphs have one
+    from naic.text.style import Style
 
 FORMAT, VERSION = "naic", "1"  # the first fact of a graph's metadata: that it is ours
 CALIBRATED, STYLED = "calibration", "style"  # facts that its model's files are, where it has them
@@ -201,13 +203,17 @@ def _read(
     return precision, pixels, vocabulary
 
 
-def _read_beside(path: Path, facts: dict[str, str]) -> tuple[Calibration | None, Style | None]:
+def _read_beside(path: Path, facts: dict[str, str]) -> "tuple[Calibration | None, Style | None]":
     """What is in files of their own beside the weights of a model folder."""
-    map_, style = facts.get(CALIBRATED), facts.get(STYLED)
-    return (
-        None if map_ is None else parse_calibration(map_, f"{path}: its calibration"),
-        None if style is None else parse_style(style, f"{path}: its style"),
-    )
+    fitted, written = facts.get(CALIBRATED), facts.get(STYLED)
+    calibration, style = None, None
+    if fitted is not None:
+        calibration = parse_calibration(fitted, f"{path}: its calibration")
+    if written is not None:
+        from naic.text.style import parse_style
+
+        style = parse_style(written, f"{path}: its style")
+    return calibration, style
 
 
 def _damaged(path: Path, error: Exception) -> CheckpointError:

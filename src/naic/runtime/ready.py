@@ -13,13 +13,12 @@ import numpy.typing as npt
 
 from naic.device import CPU, Place, has_torch, may_have_gpu
 from naic.errors import CheckpointError, ConfigError, MissingExtraError
-from naic.files import CARD, CONFIG, VOCABULARY, WEIGHTS
+from naic.files import CARD, CONFIG, STYLE, VOCABULARY, WEIGHTS
 from naic.runtime.calibration import CALIBRATION, Calibration, read_calibration
 from naic.runtime.graphs import beside, exported, precisions
 from naic.runtime.sentences import Proposals
 from naic.runtime.skeleton import PRECISIONS as GRAPHS
 from naic.runtime.skeleton import graph_names
-from naic.text.style import STYLE, Style, read_style
 from naic.text.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
     from naic.decode.stepwise import Beams
     from naic.runtime.rescore import Rescoring
     from naic.runtime.rescorer import Rescorer
+    from naic.text.style import Style
 
 SHIPPED = Path(__file__).parent.parent / "shipped"
 RUNTIMES = ("auto", "eager", "compile", "graph", "onnx")
@@ -98,7 +98,7 @@ class Ready(NamedTuple):
     vocabulary: Vocabulary
     searches: Searches | None = None
     calibration: Calibration | None = None
-    style: Style | None = None
+    style: "Style | None" = None
     rescorer: "Rescorer | None" = None
 
 
@@ -145,7 +145,7 @@ def make_ready(
         if engine.precision != chosen:
             why = f"its {chosen} graph is {engine.precision}"
             raise CheckpointError(str(where), why, "Make it again: naic export MODEL --beside")
-        calibration, style = read_calibration(where), read_style(where)
+        calibration, style = read_calibration(where), style_of(where)
         return Ready(where, engine, vocabulary, None, calibration, style)
     if runtime == "onnx" or precision == "int8":
         raise _no_graph(where, "runtime" if runtime == "onnx" else "precision")
@@ -155,6 +155,15 @@ def make_ready(
     from naic.runtime.load import make_engine
 
     return make_engine(where, device, runtime, precision, rescore)
+
+
+def style_of(folder: Path) -> "Style | None":
+    """The style in a model's folder; who has none need not know what one is."""
+    if not (folder / STYLE).exists():
+        return None
+    from naic.text.style import read_style
+
+    return read_style(folder)
 
 
 def _light(where: Path, device: str, runtime: str, precision: str) -> str | None:

@@ -14,12 +14,11 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from naic.errors import CheckpointError, DataError
-from naic.files import parse_json
+from naic.files import STYLE, parse_json
 from naic.text.neutral import Piece, articles
 from naic.text.tokeniser import tokenise
 from naic.text.vocabulary import harmless, spell
 
-STYLE = "style.json"
 Case = Literal["lower", "sentence", "title", "words", "upper"]
 CASES: tuple[Case, ...] = get_args(Case)
 # Written small inside "A Dog on the Couch".

@@ -40,6 +40,14 @@ def test_a_line_of_text() -> None:
     assert row(alternatives=2) == "p/1.jpg: a cat\n    cats (0.0%)"
 
 
+def test_a_line_of_a_model_with_a_style_has_its_text_and_its_words() -> None:
+    styled = replace(TWO, text="Photo of a cat.")
+    found = row(said=styled, confidence=True, suffix="!")
+    assert found == "p/1.jpg: Photo of a cat.! [a (50%) cat (12%)], 6.0% in all"
+    joined = Said("cat's", (Word("cat", 0.5), Word("'s", 0.25)))
+    assert row(said=joined, confidence=True) == "p/1.jpg: cat (50%) 's (25%), 25.0% in all"
+
+
 def test_objects() -> None:
     for kind in ("json", "jsonl"):
         assert json.loads(row(format=kind)) == {"path": "p/1.jpg", "caption": "a cat"}

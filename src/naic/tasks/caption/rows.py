@@ -133,14 +133,16 @@ class Rows:
         return [self._around(other.text) for other in _others(said)]
 
     def _lines(self, path: str, said: Said) -> str:
-        text, sure = text_of(said), ""
+        text, sure = self._around(text_of(said)), ""
         if self._options.confidence and not isinstance(said, str):
-            text = " ".join(f"{word.text} ({word.confidence:.0%})" for word in said.words)
+            words = " ".join(f"{word.text} ({word.confidence:.0%})" for word in said.words)
+            same = "".join(word.text for word in said.words) == said.text.replace(" ", "")
+            text = self._around(words) if same else f"{text} [{words}]"  # in a style of its own
             sure = f", {_sure(said)}"
         others = [
             f"    {self._around(other.text)} ({other.confidence:.1%})" for other in _others(said)
         ]
-        return "\n".join([f"{printable(path)}: {self._around(text)}{sure}", *others])
+        return "\n".join([f"{printable(path)}: {text}{sure}", *others])
 
     def _object(self, path: str, said: Said) -> dict[str, Any]:
         made: dict[str, Any] = {"path": path, "caption": self._around(text_of(said))}
