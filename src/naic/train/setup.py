@@ -28,6 +28,7 @@ from naic.train.config import current, settings_toml
 from naic.train.engine import TrainingEngine, check_engine, prepare_speed
 from naic.train.inputs import CONFIG, VOCABULARY, Inputs, find_inputs
 from naic.train.kept import Kept
+from naic.train.places import STATE
 from naic.train.rewarding import find_rewards, judged_images
 from naic.train.settings import Settings
 from naic.train.stages import make_tools, stage_of
@@ -246,7 +247,7 @@ def _check_snapshot(path: Path, snapshot: Snapshot, engine: TrainingEngine, inpu
     """Refuse a whole checkpoint that is of another run, or of this run on other data."""
     hint = "Put back the checkpoint of this run."
     if not {"guard", "seconds"} <= snapshot.state.keys():
-        raise CheckpointError(str(path / checkpoint.STATE), "is of no training run", hint)
+        raise CheckpointError(str(path / STATE), "is of no training run", hint)
     weights, _, average = engine.tensors()
     for name, given, expected in (
         ("model", snapshot.model, weights),
