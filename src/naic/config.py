@@ -166,6 +166,15 @@ def _problems(error: BaseException, kind: Any, path: str) -> Iterator[tuple[str,
         yield path, "is not a table", f"Write [{path}], and its keys below."
 
 
+def flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Settings by their names, whether the file has {"cmal.xe" = 1} or {cmal = {xe = 1}}."""
+    for name, value in table.items():
+        if isinstance(value, Mapping):
+            yield from flat(value, f"{prefix}{name}.")
+        else:
+            yield prefix + name, value
+
+
 def to_toml(settings: Any) -> str:  # noqa: ANN401
     """A dataclass as TOML that `structure` turns into the same dataclass again.
 

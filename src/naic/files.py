@@ -18,6 +18,7 @@ from naic.errors import CheckpointError, ConfigError, DataError, WriteError
 TEMPORARY_SUFFIX = ".part"
 # The files of a model folder (`models/folder.py`).
 WEIGHTS, CONFIG, VOCABULARY, CARD = "model.safetensors", "config.toml", "vocab.json", "README.md"
+REPRODUCTION, FINETUNING = "run.json", "finetune.json"  # what a folder of many runs was asked for
 CODES = "/codes"  # how the name of a packed weight ends in a safetensors file (`packing.py`)
 _SAVING, _REMOVED = ".saving-", ".removed-"
 # Control characters (a terminal obeys them), marks that turn the direction of a line, and lone

@@ -11,6 +11,7 @@ import fcntl
 import hashlib
 import json
 import os
+import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from fnmatch import fnmatch
 from io import FileIO
@@ -25,6 +26,7 @@ OTHER_FOLDER = "Choose another --out."
 _LONGEST_SHOWN = 40  # letters of a setting in a message: digests are longer
 # What a file system without locks answers, such as some of a network.
 _NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS)
+_LOOK = 0.05  # seconds; a look takes microseconds
 _ALONE = "The run goes on. Give no second command that writes there before it ends."
 
 
@@ -45,7 +47,7 @@ def locked(folder: Path, *, shared: bool = False) -> Iterator[None]:
         ) from error
     try:
         try:
-            fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+            _take(descriptor, fcntl.LOCK_SH if shared else fcntl.LOCK_EX)
         except BlockingIOError:
             hint = "Wait for it to end, or choose another --out."
             raise StoreError(str(folder), "another run is writing to this folder", hint) from None
@@ -56,6 +58,32 @@ def locked(folder: Path, *, shared: bool = False) -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
+
+
+def _take(descriptor: int, kind: int) -> None:
+    """Lock at once or not at all; who only looks (`is_held`) is gone at the second try."""
+    try:
+        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        time.sleep(_LOOK)
+        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+
+
+def is_held(folder: Path) -> bool | None:
+    """Whether a writer holds the folder (see `locked`); None where that cannot be told."""
+    try:
+        descriptor = os.open(folder, os.O_RDONLY)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return None
+    finally:
+        os.close(descriptor)
+    return False
 
 
 @contextlib.contextmanager

@@ -16,6 +16,7 @@ from accelerate.state import AcceleratorState, is_initialized
 from accelerate.utils import InitProcessGroupKwargs, broadcast_object_list
 from torch import Tensor
 
+from naic.config import flat
 from naic.device import choose_device
 from naic.errors import CheckpointError, ConfigError, StoreError
 from naic.files import remove_temporaries, write_atomically
@@ -183,23 +184,13 @@ def _open_run(inputs: Inputs) -> None:
 
 def _same_run(path: Path, now: dict[str, Any], unset: dict[str, Any]) -> None:
     try:
-        before = unset | _flat(current(tomllib.loads(path.read_text(encoding="utf-8"))))
+        before = unset | dict(flat(current(tomllib.loads(path.read_text(encoding="utf-8")))))
     except (OSError, ValueError) as error:
         raise CheckpointError(str(path), f"cannot be read ({error})", "Begin a new run.") from error
-    after = _flat(now)
+    after = dict(flat(now))
     fixed = sorted((before.keys() | after.keys()) - _MAY_CHANGE)
     request = {name: after.get(name) for name in fixed}
     refuse_changed(str(path), before, request, "Change it back, or begin a new run: --out DIR.")
-
-
-def _flat(table: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-    for key, value in table.items():
-        if isinstance(value, dict):
-            flat |= _flat(value, f"{prefix}{key}.")
-        else:
-            flat[f"{prefix}{key}"] = value
-    return flat
 
 
 def _feed(inputs: Inputs, accelerator: Accelerator, kept: Kept) -> Feed:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from naic.config import structure
 from naic.errors import ConfigError, MissingExtraError, Problem, StoreError
-from naic.files import sweep, write_atomically, writing
+from naic.files import FINETUNING, sweep, write_atomically, writing
 from naic.progress import SILENT, Callbacks
 from naic.resume import claim, keep_request
 from naic.tasks.finetune import steps
@@ -36,7 +36,7 @@ from naic.tasks.prepare import free_bytes
 if TYPE_CHECKING:  # torch takes a second to import: not before there is work for it
     from naic.models.folder import LoadedModel
 
-REQUEST, REPORT = "finetune.json", "report.json"
+REPORT = "report.json"
 _NEEDED = ("accelerate", "numba", "tensorboard")
 # Copies of the weights on the disk at the worst moment: the start, a best one of each stage and the
 # one that replaces it, the end of the first, and three checkpoints of weights and two moments each.
@@ -102,7 +102,7 @@ def finetune(
     started = time.perf_counter()
     folder, loaded, plan = _find(options)
     with claim(options.out):
-        keep_request(options.out / REQUEST, _request(options, folder, plan), "fine-tuning")
+        keep_request(options.out / FINETUNING, _request(options, folder, plan), "fine-tuning")
         if not (options.out / REPORT).exists():
             _check_space(options.out, loaded)
             done = _tune(options, folder, loaded, plan, callbacks, command)
