@@ -56,7 +56,7 @@ def plain(line: str) -> str:
 LINES = [(page, line) for page in PAGES for line in commands(page)]
 OURS = [(p, line) for p, line in LINES if re.match(r"(\S+ .*\| )?(\.venv/bin/)?naic ", line)]
 THEIRS = [line for page, line in LINES if (page, line) not in OURS]
-AT_ONCE = ("show", "shapes")  # they have no options apart from the work: they are run, or nothing
+AT_ONCE = ("shapes",)  # it has no options apart from the work: it is run, or nothing
 RUN_HERE = [(page, line) for page, line in OURS if plain(line) not in ELSEWHERE]
 
 

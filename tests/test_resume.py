@@ -1,13 +1,23 @@
 """Whose folder it is, and whether a run was asked for the same: one way for all tasks."""
 
+import fcntl
 import json
+import os
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from naic.errors import ConfigError, StoreError
-from naic.resume import claim, keep_request, refuse_changed, refuse_strangers
+from naic.resume import (
+    claim,
+    is_held,
+    keep_request,
+    locked,
+    refuse_changed,
+    refuse_strangers,
+)
 
 REQUEST: dict[str, Any] = {"beam": 3, "model": "x" * 64, "limit": None}
 
@@ -69,3 +79,23 @@ def test_one_run_at_a_time(tmp_path: Path) -> None:
         pass
     with claim(folder, shared=True), claim(folder, shared=True):
         pass
+
+
+def test_a_look_tells_whether_a_folder_is_held(tmp_path: Path) -> None:
+    assert is_held(tmp_path) is False
+    for shared in (False, True):
+        with locked(tmp_path, shared=shared):
+            assert is_held(tmp_path) is True
+    assert is_held(tmp_path) is False
+    assert is_held(tmp_path / "none") is None
+
+
+def test_a_look_keeps_nobody_out(tmp_path: Path) -> None:
+    """Someone who looks has the lock for a moment; a writer tries again, and then has it."""
+    descriptor = os.open(tmp_path, os.O_RDONLY)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    looking = threading.Timer(0.01, os.close, [descriptor])
+    looking.start()
+    with locked(tmp_path):
+        assert is_held(tmp_path) is True
+    looking.join()

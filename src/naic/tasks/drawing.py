@@ -121,17 +121,18 @@ def draw_line(x: float, y: float, to_x: float, to_y: float, kind: str) -> str:
     return f'<line x1="{x:g}" y1="{y:g}" x2="{to_x:g}" y2="{to_y:g}" class="{kind}"/>'
 
 
-def draw_dot(x: float, y: float, colour: str) -> str:
+def draw_dot(x: float, y: float, colour: str, radius: float = 4) -> str:
     """A filled circle."""
-    return f'<circle cx="{x:g}" cy="{y:g}" r="4" fill="{colour}"/>'
+    return f'<circle cx="{x:g}" cy="{y:g}" r="{radius:g}" fill="{colour}"/>'
 
 
-def make_svg(title: str, width: int, height: int, parts: Sequence[str]) -> str:
-    """The whole image."""
+def make_svg(title: str, width: int, height: int, parts: Sequence[str], described: str = "") -> str:
+    """The whole image; what it shows can be told to those who do not see it."""
     inner = "\n".join(parts)
+    told = f"\n<desc>{escape(described)}</desc>" if described else ""
     return f"""<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" \
 width="{width}" height="{height}" role="img">
-<title>{escape(title)}</title>
+<title>{escape(title)}</title>{told}
 <style>{STYLE}</style>
 {draw_text(MARGIN, 20, title, kind="title")}
 {inner}

@@ -59,7 +59,7 @@ class RunLog:
 
     def log(self, step: int, values: Mapping[str, float | str]) -> None:
         """Add a line; it outlives a kill of the process from then on."""
-        line = {"step": step} | {name: _plain(value) for name, value in values.items()}
+        line = {"step": step} | {name: plain(value) for name, value in values.items()}
         with writing(self._path):
             self._file.write(f"{json.dumps(line)}\n")
             self._file.flush()
@@ -120,7 +120,7 @@ def metrics_lines(run: Path) -> Iterator[Metrics]:
                 yield line
 
 
-def _plain(value: float | str) -> float | str:
+def plain(value: float | str) -> float | str:
     """NaN and infinity are no JSON, and other programs would stumble over them."""
     return value if isinstance(value, str) or math.isfinite(value) else str(value)
 
