@@ -21,6 +21,7 @@ FEWEST = 30  # points of a curve that may be smoothed
 WINDOW = 1 / 15  # of a curve, of which a smoothed point is the mean
 NOISY = 2.0  # a curve that goes up and down so many times as much as its means is smoothed
 STEEP = 100.0  # with a highest value so many times its middle one the axis is logarithmic
+LARGEST = 1e100  # what is no smaller is as good as infinite
 SAME_EPOCH = 0.01  # runs of epochs as long, but for this share, are drawn over their steps
 
 
@@ -158,10 +159,9 @@ def make_curve(
     number: int = 0,
 ) -> Curve | None:
     """A curve of as many points as can be seen; None if no point is a finite number."""
-    gaps = list[float]()
-    if not all(map(math.isfinite, ys)):
-        gaps = [x for x, y in zip(xs, ys, strict=True) if not math.isfinite(y)]
-        pairs = [(x, y) for x, y in zip(xs, ys, strict=True) if math.isfinite(y)]
+    gaps = [x for x, y in zip(xs, ys, strict=True) if not abs(y) < LARGEST]
+    if gaps:
+        pairs = [(x, y) for x, y in zip(xs, ys, strict=True) if abs(y) < LARGEST]
         xs, ys = [x for x, _ in pairs], [y for _, y in pairs]
     if not ys:
         return None
@@ -189,7 +189,7 @@ def make_curve(
 
 def is_steep(lowest: float, middle: float, highest: float) -> bool:
     """Whether on a plain axis most of a curve would lie on the ground."""
-    return lowest > 0 and highest > STEEP * middle
+    return lowest > 1 / LARGEST and highest > STEEP * middle
 
 
 def _chart(
@@ -211,7 +211,7 @@ def _chart(
         until=0.0,
         curves=kept,
         log=any(is_steep(c.lowest[1], c.middle, c.highest[1]) for c in kept)
-        and all(curve.lowest[1] > 0 for curve in kept),
+        and all(curve.lowest[1] > 1 / LARGEST for curve in kept),
         marked=kind == "validation" and max(curve.count for curve in kept) <= FEWEST,
         legend=len(lines) > 1 or len(kept) > 1,
     )
@@ -225,9 +225,9 @@ def _lines(run: RunView, kind: str, x: Axis) -> _Lines:
 
 def _same_epochs(runs: Sequence[RunView]) -> bool:
     """Whether a step is as long in all runs; of what has no epochs it is taken to be."""
-    last = [run.journal.last for run in runs]
-    long = [row["step"] / row["epoch"] for row in last if row and row.get("epoch", 0.0) > 0]
-    return not long or len(long) < len(runs) or max(long) - min(long) <= SAME_EPOCH * max(long)
+    last = [row for run in runs if (row := run.journal.last) and row["step"] > 0]
+    long = [row["step"] / row["epoch"] for row in last if row.get("epoch", 0.0) > 0]
+    return not long or len(long) < len(last) or max(long) - min(long) <= SAME_EPOCH * max(long)
 
 
 def _with_others(groups: Sequence[_Group], lines: Iterable[_Lines]) -> list[_Group]:

@@ -27,6 +27,7 @@ KEY = 18  # of the legend: a bit of the line before each name
 LONGEST, LONGEST_TITLE = 44, 60  # letters of a name
 DASHES = ("", "7 3", "2 3")  # further runs have the same colours, and other lines
 COLUMNS = 2
+MOST_TICKS = 12  # numbers beside an axis
 
 
 def draw_chart(chart: Chart) -> str:
@@ -118,7 +119,7 @@ def _short(name: str, longest: int = LONGEST) -> str:
 def _axes(chart: Chart, across: Scale, down: Scale, top: int, width: int) -> list[str]:
     left, right, bottom = across(across.ticks[0]), width - RIGHT, top + PLOT
     parts = []
-    for tick in down.ticks:
+    for tick in down.ticks[:: -(-len(down.ticks) // MOST_TICKS)]:
         parts.append(draw_line(left, down(tick), right, down(tick), "grid"))
         parts.append(
             draw_text(left - MARGIN, down(tick) + 4, spell(tick), anchor="end", kind="quiet")

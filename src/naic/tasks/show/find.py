@@ -1,6 +1,5 @@
 """Which training runs there are in the folders that were named, and what they belong to."""
 
-import json
 import os
 import re
 from collections.abc import Iterator, Sequence
@@ -12,9 +11,9 @@ from naic.errors import CheckpointError, StoreError
 from naic.files import CARD, CONFIG, FINETUNING, REPRODUCTION, WEIGHTS, is_folder, printable
 from naic.resume import is_held
 from naic.tasks.evaluate.tables import short_names
-from naic.tasks.show.view import RunView, is_run, look, read_report
+from naic.tasks.show.view import RunView, is_run, look, read_object
 from naic.train.logs import METRICS
-from naic.train.places import BEST
+from naic.train.places import BEST, REPORT
 from naic.train.settings import STAGE_NAMES
 
 DEEPEST = 3  # folders below the one that was named: runs/tiny/seed-2/naic-kd
@@ -85,11 +84,11 @@ def find(folders: Sequence[Path]) -> Found:
 def read_whole(folder: Path) -> Whole | None:
     """What the folder is of, if many runs are in it."""
     if (folder / FINETUNING).is_file():
-        report = read_report(folder)
+        report = read_object(folder / REPORT)
         return _whole("fine-tuning", folder, bool(report), _tuned_by(folder), report)
     if not (folder / REPRODUCTION).is_file():
         return None
-    note = _read_note(folder)
+    note = read_object(folder / REPRODUCTION)
     calls = note.get("calls")
     if isinstance(calls, list):
         last = calls[-1] if calls and isinstance(calls[-1], dict) else {}
@@ -97,7 +96,7 @@ def read_whole(folder: Path) -> Whole | None:
         return _whole("reproduction", folder, "finished" in note, command)
     if "start" not in note:
         return None  # a variant of a study
-    variants = [_read_note(path.parent) for path in sorted(folder.glob(f"*/{REPRODUCTION}"))]
+    variants = [read_object(path) for path in sorted(folder.glob(f"*/{REPRODUCTION}"))]
     done = bool(variants) and all(variant.get("finished") for variant in variants)
     command = next((str(own["command"]) for own in variants if own.get("command")), "")
     return _whole("study", folder, done, command)
@@ -154,14 +153,6 @@ def _tuned_by(folder: Path) -> str:
         if found:
             return found[2]
     return ""
-
-
-def _read_note(folder: Path) -> dict[str, Any]:
-    try:
-        found = json.loads((folder / REPRODUCTION).read_bytes())
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}
 
 
 def _no_run(folder: Path) -> StoreError | CheckpointError:

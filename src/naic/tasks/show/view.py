@@ -105,7 +105,7 @@ def is_run(folder: Path) -> bool:
 def look(folder: Path, name: str = "") -> RunView:
     """All there is to be said of a run."""
     settings, problem = _read_settings(folder)
-    journal, report = read_journal(folder), read_report(folder)
+    journal, report = read_journal(folder), read_object(folder / REPORT)
     age, held = _age(folder / METRICS), is_held(folder)
     state, why = _state(held, age, finished=bool(report), stopped=_given_up(journal, settings))
     last, timed = journal.last, latest(journal.training, "seconds")
@@ -137,10 +137,10 @@ def latest(rows: Sequence[Row], name: str) -> Row | None:
     return next((row for row in reversed(rows) if math.isfinite(row.get(name, math.nan))), None)
 
 
-def read_report(folder: Path) -> dict[str, Any]:
-    """report.json; empty where there is none that is whole."""
+def read_object(path: Path) -> dict[str, Any]:
+    """The JSON object of a file; empty where there is none that is whole."""
     try:
-        found = json.loads((folder / REPORT).read_bytes())
+        found = json.loads(path.read_bytes())
     except (OSError, ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
