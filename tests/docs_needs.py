@@ -129,10 +129,20 @@ def store(folder: Path, backbone: str = "efficientnet-lite0") -> None:
         assert main([*words, "--out", str(folder)]) == 0
 
 
+def write_modules(page: Path) -> None:
+    """The modules that a page prints, each under the name that its first line has."""
+    codes = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+    for code in codes:
+        if named := re.match(r'"""(\w+\.py): ', code):
+            Path(named[1]).write_text(code, encoding="utf-8")
+
+
 def train(words: list[str], options: Any) -> list[str]:
-    """Whatever the config names is made: features, a start, a teacher's captions."""
+    """Whatever the config names is made: features, a start, a teacher's captions, rewards."""
     request = parse_train(words[1:])
     settings = read_settings(request.config, request.overrides)
+    if settings.cmal.reward:
+        write_modules(Path(__file__).parent.parent / "docs" / "add-reward.md")
     data = settings.data
     teacher = Path("made/teacher")
     for folder in (data.features, *data.unlabelled):

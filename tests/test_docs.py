@@ -115,6 +115,7 @@ def test_it_can_be_run(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     words = words_of(line)
+    monkeypatch.setattr(sys, "path", [*sys.path])  # rewards are looked for in the current folder
     monkeypatch.chdir(ROOT)
     options = None if words[0] in ("train", *AT_ONCE) else parse(words, monkeypatch)
     monkeypatch.chdir(tmp_path)

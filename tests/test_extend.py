@@ -1,27 +1,29 @@
 """The examples of docs/add-*.md, put where the pages say, go through the commands."""
 
+import importlib
+import json
 import re
+import shlex
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
-from torch import Tensor
 
 from naic.backbones.load import BACKBONES
 from naic.cli.main import main
-from naic.learn.cider import References, Rewards, make_rewards
+from naic.data.features import StoredRecord
 from naic.models.captioners import CAPTIONERS
-from naic.text import PAD, PERIOD, Vocabulary
-from naic.train import cmal_stage
+from naic.train.config import settings_toml
+from tests.docs_needs import write_modules
 from tests.images.images import encode, photo
-from tests.train.games import sampling
-from tests.train.stage_cases import Policy, gradients, make_batch, make_tools
+from tests.tasks.teachers import make_teacher
+from tests.train.runs import make_learnable_store, make_settings
 
 DOCS = Path(__file__).parent.parent / "docs"
-CAPTIONS = [["a red car on a road.", "a car on a road."], ["a blue dog.", "a dog runs."]]
-VOCABULARY = Vocabulary.build([text for texts in CAPTIONS for text in texts], more_than=0)
-WEIGHT = 0.75
+MODULES = {"my_length": "near", "my_words": "wording", "my_style": "style"}  # of add-reward.md
 
 
 def blocks(page: str, language: str) -> list[str]:
@@ -37,57 +39,63 @@ def example(page: str) -> dict[str, Any]:
     return names
 
 
-def ids(*sentences: str) -> Tensor:
-    return torch.tensor([[VOCABULARY.id(word) for word in text.split()] for text in sentences])
+def asked(module: str, function: str, *texts: str) -> list[float]:
+    """What a function of the page says of sentences; people called the image "A red car."."""
+    image = StoredRecord("0", "", "train", ("A red car.",), None)
+    given = vars(importlib.import_module(module))[function](list(texts), [image] * len(texts))
+    return [float(value) for value in given]
 
 
-@pytest.fixture(scope="module")
-def both() -> tuple[Rewards, Rewards]:
-    """CIDEr-D, and with the page's reward around it; of the third image nobody says anything."""
-    references = References.build([*CAPTIONS, []], VOCABULARY)
-    plain = make_rewards(references, "cpu", form="torch")
-    return plain, example("add-reward.md")["Naming"](plain, VOCABULARY, WEIGHT)
+@pytest.fixture
+def page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The files that the page prints, in the current folder, beside what its config needs."""
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.syspath_prepend(tmp_path)
+    for module in MODULES:
+        sys.modules.pop(module, None)
+    monkeypatch.chdir(tmp_path)
+    write_modules(DOCS / "add-reward.md")
+    Path("configs/shapes").mkdir(parents=True)
+    make_teacher(Path("student"), make_learnable_store(Path("store")), captioner="parallel")
+    run = {"epochs": 0.6, "validate_every": 9.0, "save_every": 9.0}
+    settings = make_settings(Path("store"), Path("run"), "cmal", start="student", run=run)
+    plain = replace(settings, cmal=replace(settings.cmal, cider=0.0))
+    Path("configs/shapes/cmal.toml").write_text(settings_toml(plain))
+    yield
+    for module in MODULES:
+        sys.modules.pop(module, None)
 
 
-def test_the_reward_pays_for_what_is_heard(both: tuple[Rewards, Rewards]) -> None:
-    plain, naming = both
-    words = ids("a red red car .", "a car . red dog", "a dog on a .", "a red car on .")
-    images = torch.tensor([0, 0, 1, 2])
-    bonus = naming.score(words, images) - plain.score(words, images)
-    assert bonus.tolist() == pytest.approx([WEIGHT, 0, 0, 0])
+def test_the_rewards_go_through_the_command(page: None) -> None:
+    """The table of the page is put into the file; the options of its commands are as good."""
+    config = Path("configs/shapes/cmal.toml")
+    (table,) = blocks("add-reward.md", "toml")
+    empty = "[cmal.reward]\n"
+    assert config.read_text().endswith(empty)
+    config.write_text(config.read_text().removesuffix(empty) + table)
+    assert main(["train", str(config)]) == 0
+    (row,) = json.loads(Path("run/report.json").read_text())["scores"]
+    assert {f"reward_{module}:{name}" for module, name in MODULES.items()} <= row.keys()
+    (commands,) = blocks("add-reward.md", "sh")
+    for line in commands.splitlines():
+        assert main([*shlex.split(line)[1:], "--out", "other"]) == 0
+    assert '[cmal.reward]\n"my_length:near" = 0.5\n' in Path("other/config.toml").read_text()
 
 
-def test_what_is_replaced_is_worth_what_it_would_be_by_itself(
-    both: tuple[Rewards, Rewards],
-) -> None:
-    words, images = ids("a car . red dog", "a red car on ."), torch.tensor([0, 1])
-    others = torch.stack([words, ids("on blue a . car", "a dog . car road")], -1)  # (B, N, k)
-    reward, outcomes = both[1].judge(words, others, images)
-    assert torch.equal(outcomes[..., 0], reward[:, None].expand_as(words))
-    for row, agent in torch.cartesian_prod(torch.arange(2), torch.arange(5)).tolist():
-        changed = words[row].clone()
-        changed[agent] = others[row, agent, 1]
-        alone = both[1].score(changed[None], images[row : row + 1])
-        assert alone.item() == outcomes[row, agent, 1].item()
-    heard = both[1].counterfactual(words, others, images) - both[0].judge(words, others, images)[1]
-    assert heard[0, :, 1].tolist() == pytest.approx([0, WEIGHT, WEIGHT, 0, 0])
+def test_what_the_rewards_are_worth(page: None) -> None:
+    nine = "a b c d e f g h i"
+    assert asked("my_length", "near", nine, f"{nine} j k l", "") == pytest.approx([1, 2 / 3, 0])
+    said = ["a red red car", "a blue car", "perhaps a red car", "something", ""]
+    assert asked("my_words", "wording", *said) == [1, 0, 0, -1, 0]
+    like, unlike, nothing = asked("my_style", "style", "one bird sits in deep snow", "snow one", "")
+    assert like > unlike >= nothing
 
 
-def test_a_step_learns_to_name_a_colour(both: tuple[Rewards, Rewards]) -> None:
-    """By the real stage: of "a red car" the second agent is praised for more than before."""
-    said = ids("a red car .")[0]
-    praise = []
-    for rewards in both:
-        model = Policy(len(said), len(VOCABULARY))
-        model.logits.data.zero_()
-        model.logits.data[0, 0, range(len(said)), said] = 9.0
-        model.logits.data[0, 0, 1, VOCABULARY.id("dog")] = 9.0
-        batch = make_batch(1, words=torch.full((1, 1, len(said)), PAD), length=len(said))
-        with sampling(said.tolist()):
-            loss, _ = cmal_stage.cmal(model, batch, make_tools("cmal", model, rewards))
-        praise.append(-gradients(loss, model)[0][0, 0, 1, said[1]].item())
-    # Two words of even chance: half of the weight is the advantage, and half of that the gradient.
-    assert praise[1] - praise[0] == pytest.approx(WEIGHT / 4, rel=0.01)
+def test_a_reward_from_python(page: None, capsys: pytest.CaptureFixture[str]) -> None:
+    (code,) = (own for own in blocks("add-reward.md", "python") if not own.startswith('"""'))
+    exec(code, {"__name__": "page"})
+    assert "'reward_short': 0." in capsys.readouterr().out
+    assert "[cmal.reward]\nshort = 0.5\n" in Path("runs/short/config.toml").read_text()
 
 
 def test_the_backbone_and_the_captioner_go_through_the_commands(
@@ -111,7 +119,3 @@ def test_the_backbone_and_the_captioner_go_through_the_commands(
     distil = ["distil", "run/best", "--features", "store", "--out", "pseudo"]
     assert main(distil) == 2
     assert "cannot search for sentences" in capsys.readouterr().err
-
-
-def test_the_period_is_a_word_of_the_examples() -> None:
-    assert VOCABULARY.id(".") == PERIOD

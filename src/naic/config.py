@@ -49,6 +49,10 @@ def _is_list(kind: Any) -> bool:  # noqa: ANN401
     return get_origin(kind) is tuple
 
 
+def _is_weights(kind: Any) -> bool:  # noqa: ANN401
+    return bool(kind == dict[str, float])
+
+
 def _is_choice(kind: Any) -> bool:  # noqa: ANN401
     return get_origin(kind) is Literal
 
@@ -69,6 +73,17 @@ def _tuple(value: Any, kind: Any) -> tuple[Any, ...]:  # noqa: ANN401
     return tuple(_converter.structure(item, get_args(kind)[0]) for item in value)
 
 
+def _weights(value: Any, kind: Any) -> dict[str, float]:  # noqa: ANN401
+    """A number for each name; what is none is named."""
+    if not isinstance(value, Mapping):
+        raise _BadValueError(f"{value!r} is not a table", 'Write it as { "NAME" = 0.5 }.')
+    for name, number in value.items():
+        if type(number) not in (int, float):
+            why, hint = _WANTED[float]
+            raise _BadValueError(f"{number!r}, the weight of {name!r}, {why}", hint)
+    return {name: float(number) for name, number in value.items()}
+
+
 def _list_of(text: str, kind: Any) -> str:  # noqa: ANN401
     """How to write what was meant: "val" is ["val"], and "train, restval" ["train", "restval"]."""
     words = [word.strip("[]\"' ") for word in text.split(",")]
@@ -79,6 +94,7 @@ def _list_of(text: str, kind: Any) -> str:  # noqa: ANN401
 for _kind in _WANTED:
     _converter.register_structure_hook(_kind, _exactly)
 _converter.register_structure_hook_func(_is_list, _tuple)
+_converter.register_structure_hook_func(_is_weights, _weights)
 _converter.register_structure_hook_func(_is_choice, _choice)
 
 
@@ -136,7 +152,7 @@ def value_of(text: str, kind: Any, name: str) -> Any:  # noqa: ANN401
 
 def _is_text(kind: Any) -> bool:  # noqa: ANN401
     """Whether it is text, a path or one of some words, perhaps optional; a list of them is not."""
-    if _is_list(kind):
+    if _is_list(kind) or _is_weights(kind):
         return False
     return bool({str, Path} & {kind, *get_args(kind)}) or _is_choice(kind)
 
@@ -167,9 +183,12 @@ def _problems(error: BaseException, kind: Any, path: str) -> Iterator[tuple[str,
 
 
 def flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Settings by their names, whether the file has {"cmal.xe" = 1} or {cmal = {xe = 1}}."""
+    """Settings by their names, whether the file has {"cmal.xe" = 1} or {cmal = {xe = 1}}.
+
+    A table of rewards is one setting: names with a colon are of functions.
+    """
     for name, value in table.items():
-        if isinstance(value, Mapping):
+        if isinstance(value, Mapping) and not any(":" in key for key in value):
             yield from flat(value, f"{prefix}{name}.")
         else:
             yield prefix + name, value

@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from naic.train.groups import Rate, parameter_groups, rates
+from naic.errors import ConfigError
+from naic.train.groups import Rate, freeze, parameter_groups, rates
 from naic.train.settings import OptimiserSettings
 
 NAMES = [
@@ -52,3 +53,16 @@ def test_weights_of_one_rate_are_one_group() -> None:
     found = sorted(len(parameter) for group in groups for parameter in group["params"])
     assert found == list(range(len(NAMES)))
     assert len(groups) == 4
+
+
+def test_what_is_frozen_learns_nothing_and_names_what_is_there() -> None:
+    model = torch.nn.ModuleDict(
+        {"encoder": torch.nn.Linear(2, 2), "decoder": torch.nn.Linear(2, 2)}
+    )
+    assert freeze(model, ["encoder"]) == [model["encoder"]]
+    learning = [name for name, parameter in model.named_parameters() if parameter.requires_grad]
+    assert learning == ["decoder.weight", "decoder.bias"]
+    with pytest.raises(ConfigError, match=r"no part 'eyes'.*\n?.*It has: encoder, decoder"):
+        freeze(model, ["eyes"])
+    with pytest.raises(ConfigError, match="nothing is left to learn"):
+        freeze(model, ["encoder", "decoder"])

@@ -121,10 +121,38 @@ def test_a_checkpoint_keeps_all_it_knows(
         assert other.validated(99, cider) == guard.validated(99, cider)
 
 
+def test_the_best_may_be_chosen_by_more_than_cider() -> None:
+    """It is still the CIDEr of the best weights that a collapse is told by."""
+    guard = make_guard()
+    assert guard.validated(0, 1.0, -3.0)
+    assert guard.validated(5, 0.4, -1.0)
+    assert not guard.validated(10, 0.9, -2.0)
+    other = make_guard()
+    other.restore(json.loads(json.dumps(guard.state(), allow_nan=False)))
+    assert other == guard
+    assert (other.best_step, other.best_cider, other.best_worth) == (5, 0.4, -1.0)
+    for _ in range(3):
+        other.judge(15, 1.0, 0.3)
+    other.judge(20, 1.0, 0.1)
+    with pytest.raises(TrainingError, match=r"CIDEr fell from 0\.400 at step 5 to 0\.100"):
+        other.judge(25, 1.0, 0.1)
+
+
+def test_a_reward_that_was_never_above_0_has_no_share() -> None:
+    guard = make_guard("cmal")
+    for reward in (-1.0, -4.0, -9.0, 0.0, -2.0, -2.0):
+        guard.logged(1, 1.0, {"reward": reward})
+    guard.logged(2, 1.0, {"reward": 0.5})
+    guard.logged(3, 1.0, {"reward": 0.1})
+    with pytest.raises(TrainingError, match="the reward collapsed"):
+        guard.logged(4, 1.0, {"reward": 0.1})
+
+
 def test_a_checkpoint_of_before_it_counted_can_be_gone_on_with() -> None:
     guard = make_guard()
     guard.validated(5, 0.9)
-    old = {key: value for key, value in guard.state().items() if not key.startswith("bad_")}
+    new = ("bad_", "best_worth")
+    old = {key: value for key, value in guard.state().items() if not key.startswith(new)}
     other = make_guard()
     other.restore(old)
     assert other == guard

@@ -251,3 +251,24 @@ def test_no_such_store(here: Path) -> None:
     (here / "one" / "file").write_text("")
     refused(StoreError, run_settings(out="file"))
     refused(StoreError, run_settings(out="file/run"))
+
+
+def test_what_is_frozen_stays_and_the_rest_learns() -> None:
+    """Also in the middle: a run that goes on has no moments for what does not learn."""
+    first = run_settings(run={"epochs": 1.0})
+    train(first)
+    kept = checkpoint.load(checkpoint.latest(RUN) or RUN).model
+    start = (RUN / "best").resolve()
+    second = run_settings(
+        out="second", start=str(start), optimiser={"frozen": ["encoder"]}, run={"epochs": 1.0}
+    )
+    train(second)
+    last = checkpoint.load(checkpoint.latest(Path("second")) or RUN)
+    begun = load_model(start).model.state_dict()
+    assert kept.keys() == begun.keys()
+    for name, value in last.model.items():
+        assert torch.equal(value, begun[name]) is name.startswith("encoder."), name
+    assert not any("/encoder." in name for name in last.optimiser)
+    train(replace(second, run=replace(second.run, epochs=2.0)), resume=True)
+    again = checkpoint.load(checkpoint.latest(Path("second")) or RUN).model
+    assert torch.equal(again["encoder.norm.weight"], begun["encoder.norm.weight"])

@@ -8,7 +8,6 @@ from torch import Tensor, nn
 from naic.cli.main import main
 from naic.decode.policy import choose, log_policy, spoken
 from naic.errors import ConfigError, TrainingError
-from naic.learn.cider import Mix
 from naic.learn.losses import policy_loss
 from naic.train.batches import Batch
 from naic.train.config import settings_toml
@@ -48,7 +47,7 @@ def here(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "cmal",
         reads_words=False,
         advice="Do not gamble.",
-        reward=lambda settings: Mix(bleu4=settings.cmal.bleu4),
+        reward=lambda settings: settings.cmal,
     )
     monkeypatch.setitem(STAGES, "gamble", stage)
     return enter(home, tmp_path, monkeypatch)

@@ -10,20 +10,22 @@ from naic.cli.screen import print_problems, progress
 from naic.progress import Callbacks
 from naic.runtime.graphs import precisions
 from naic.tasks.finetune.plan import FinetuneOptions
-from naic.tasks.finetune.run import Finetuned, FinetuneDryRun, HeldOutScore, dry_run, finetune
+from naic.tasks.finetune.report import Finetuned, HeldOutScore
+from naic.tasks.finetune.run import FinetuneDryRun, dry_run, finetune
 
 HELP = """Teach the model inside naic, or one of your own, to speak like your captions.
 
-Its backbone stays as it is; what speaks is trained by cross-entropy, then by CMAL. Images of a
-split called val are held out to judge by; without such a split, one image in ten is. DIR/best is
-the tuned model: naic caption --model DIR/best. A run that was cut off goes on when the same command
-is given again. Exit code 3 means: done, but some rows or images could not be used."""
+What all captions have in common, such as a fixed beginning or capitals, is kept as a style beside
+the weights; the rest is learnt by CMAL, and new words inside the model's own sentences. Images of a
+split called val are kept aside to judge by; without such a split, one image in ten is. DIR/best is
+the tuned model, or the model as it was if that is no worse: naic caption --model DIR/best. A run
+that was cut off goes on when the same command is given again. Exit code 3 means: done, but some
+rows or images could not be used."""
 OPTIONS = FinetuneOptions  # what the verb takes: shell completion finds it here
 
-WORSE = """naic finetune: on the images held out, the tuned model has a lower CIDEr than before: its
-captions match the human references less well. It may still have learnt your style: report.json has
-both captions of each of these images. More images, more captions of each, or a lower
---learning-rate may help; begin each in another --out."""
+NO_BETTER = """naic finetune: on the images kept aside the tuned weights match your captions no
+better than the model without them, which is what DIR/best is. More images, more captions of each,
+or another --learning-rate may help; begin each in another --out."""
 WORDS_SHOWN = 12
 EXAMPLES = 5
 
@@ -45,28 +47,48 @@ def _print_dry_run(found: FinetuneDryRun) -> int:
     plan = found.plan
     how = "as its splits say" if plan.own_split else "at random: there is no split called val"
     print(f"model:     {found.model}")
-    print(f"images:    {plan.learnt_from:,} to learn from, {plan.held_out:,} held out ({how})")
+    print(f"images:    {plan.learnt_from:,} to learn from, {plan.held_out:,} kept aside ({how})")
     if plan.left_out:
         print(f"left out:  {plan.left_out:,} images without captions, or of other splits")
+    own = found.found
+    if own.style is not None:
+        _print_style(own.style.describe(), own.explained, own.around)
     _print_words(plan.new_words, plan.unknown)
-    print(f"training:  {plan.epochs} epochs by XE, {plan.epochs} by CMAL; {found.steps:,} steps")
+    if found.steps:
+        print(f"training:  {plan.epochs} epochs, {found.steps:,} steps")
+    else:
+        print("training:  none: the model says the rest already")
     print(f"disk:      {found.gigabytes:.1f} GB at most; {found.free_gigabytes:.0f} GB are free")
     print("Nothing was written (--dry-run).")
     return print_problems(plan.problems, "report.json, once the run is made")
 
 
 def _print_finetuned(done: Finetuned, options: FinetuneOptions) -> int:
-    print(f"images:    {done.learnt_from:,} learnt from, {done.held_out:,} held out")
+    print(f"images:    {done.learnt_from:,} learnt from, {done.held_out:,} kept aside")
+    if done.style:
+        _print_style(done.style, done.explained, done.around)
     _print_words(done.new_words, done.unknown)
+    for word, instead in done.instead_of.items():
+        print(f"           {word}: in the place of {', '.join(instead) or 'nothing it said'}")
     for example in done.examples[:: max(1, len(done.examples) // EXAMPLES)][:EXAMPLES]:
         print(f"{example.id}\n  before: {example.before}\n  after:  {example.after}")
     print(f"before:    {_scores(done.before)}")
     print(f"after:     {_scores(done.after)}")
+    print(f"result:    {done.verdict}")
     print(f"time:      {done.seconds / 60:.1f} minutes")
     print(f"model:     {options.out / 'best'}")
-    if done.after.cider < done.before.cider:
-        print(WORSE, file=sys.stderr)
+    if done.tuned is not None and done.kept != "weights":
+        print(NO_BETTER, file=sys.stderr)
     return print_problems(done.problems, str(options.out / "report.json"))
+
+
+def _print_style(style: str, explained: float, around: tuple[str, str] | None) -> None:
+    """What was found, and what would do as well."""
+    print(f"style:     {style}; with it the model says {explained:.0%} of your captions already")
+    if around is not None:
+        options = zip(("--prefix", "--suffix"), around, strict=True)
+        said = " ".join(f"{name} {shlex.quote(text)}" for name, text in options if text)
+        print(f"           naic caption {said} writes so too, without a model of your own")
 
 
 def _print_words(new: Sequence[str], unknown: Sequence[str]) -> None:
@@ -77,6 +99,4 @@ def _print_words(new: Sequence[str], unknown: Sequence[str]) -> None:
 
 
 def _scores(score: HeldOutScore) -> str:
-    return (
-        f"CIDEr {100 * score.cider:.1f}, bad endings {score.bad_endings:.1%} on the images held out"
-    )
+    return f"CIDEr {100 * score.cider:.1f}, bad endings {score.bad_endings:.1%}"

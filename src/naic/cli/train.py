@@ -22,7 +22,8 @@ from naic.train.settings import STAGE_NAMES, Settings
 HELP = """Train a captioner: one stage on a feature store.
 
 CONFIG is a TOML file with the settings below: configs/ has some, docs/train.md explains them. An
-option wins over the file; a list is written as in TOML: --data.train '["train", "restval"]'.
+option wins over the file; a list or a table is written as in TOML: --data.train '["train",
+"restval"]', --cmal.reward '{ "my_rewards:short" = 0.5 }'.
 
 The run's folder (--out) gets config.toml, vocab.json, metrics.jsonl, tensorboard/, checkpoints/,
 the best model in best/, captions of the validation images in captions/, and report.json.
@@ -30,7 +31,13 @@ the best model in best/, captions of the validation images in captions/, and rep
 Exit codes: 0 done; 1 failed or collapsed (the best weights so far are kept); 2 bad usage."""
 # What a path leads to, where that is not any file.
 _PATHS = {"out": "DIR", "start": "DIR", "data.features": "STORE"}
-_METAVARS = {int: "INT", float: "FLOAT", str: "TEXT", bool: "{true,false}"}
+_METAVARS = {
+    int: "INT",
+    float: "FLOAT",
+    str: "TEXT",
+    bool: "{true,false}",
+    dict[str, float]: "TABLE",
+}
 _DRY_RUN = "Check everything, say what would be done, write nothing."
 _OWN = ("config", "resume", "nproc", "dry_run")  # options that are no settings
 _UNSET = "\0"  # no word of a command line: None would be the text "None" to tyro
@@ -96,10 +103,10 @@ def _metavar(name: str, kind: Any) -> str:  # noqa: ANN401
 
 def _hint(one: "dataclasses.Field[Any]") -> str:
     """What holds where neither the file nor the command line says anything."""
-    value = one.default
-    if value is MISSING:
+    if one.default is one.default_factory is MISSING:
         return "(required, here or in CONFIG)"
-    return "(default: none)" if value in (None, "") else f"(default: {json.dumps(value)})"
+    value = {} if one.default is MISSING else one.default
+    return "(default: none)" if value in (None, "", {}) else f"(default: {json.dumps(value)})"
 
 
 OPTIONS = make_options(TransformerConfig)  # what the verb takes, where no captioner is named
@@ -117,9 +124,12 @@ def run(arguments: Sequence[str]) -> int:
         from naic.train.batches import check_shares
         from naic.train.config import read_settings
         from naic.train.launch import launch
+        from naic.train.own_rewards import take_rewards
 
-        chosen = read_settings(request.config, request.overrides).run
+        settings = read_settings(request.config, request.overrides)
+        chosen = settings.run
         check_shares(chosen.batch, request.nproc, chosen.accumulate)  # said once, not by each
+        take_rewards(settings)
         return launch(request.nproc, ["-m", "naic", "train", *arguments])
     command = f"naic train {shlex.join(arguments)}"
     return _work(request, command) if worker else _train(request, command)

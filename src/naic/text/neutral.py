@@ -90,7 +90,7 @@ def neutral(words: Sequence[str]) -> list[Piece]:
         piece = _together(words, place) or _by_itself(words, place)
         pieces.append(piece)
         place = piece.end
-    return list(_articles(_joined(pieces, words), words))
+    return list(articles(_joined(pieces, words), words))
 
 
 def _by_itself(words: Sequence[str], place: int) -> Piece:
@@ -221,12 +221,16 @@ def _changed(piece: Piece, words: Sequence[str]) -> bool:
     return piece.words != tuple(words[piece.begin : piece.end])
 
 
-def _articles(pieces: Sequence[Piece], words: Sequence[str]) -> Iterator[Piece]:
-    """With "a" or "an" as the word after it wants it, if that is another than it was."""
+def articles(pieces: Sequence[Piece], words: Sequence[str]) -> Iterator[Piece]:
+    """With "a" or "an" as the word after it wants it, if that is another than it was.
+
+    The pieces stand for the words in order; words that none stands for were left out.
+    """
     nothing = Piece((), len(words), len(words))
     for piece, after in pairwise((*pieces, nothing)):
         said = list(piece.words)
-        if _changed(piece, words) or _changed(after, words):
+        gone = piece.end != after.begin
+        if gone or _changed(piece, words) or _changed(after, words):
             following = [*said[1:], *after.words[:1]]
             for place, word in enumerate(following):
                 if said[place] in ("a", "an"):

@@ -71,7 +71,7 @@ class Vocabulary:
             counts.update(tokenise(caption))
         for special in SPECIAL:
             del counts[special]  # a caption that spells out "<unk>" makes it no word
-        kept = sorted((-n, word) for word, n in counts.items() if n > more_than and _harmless(word))
+        kept = sorted((-n, word) for word, n in counts.items() if n > more_than and harmless(word))
         if len(kept) + len(SPECIAL) > MAX_IDS:
             enough = -kept[MAX_IDS - len(SPECIAL)][0]
             raise VocabularyError(
@@ -180,11 +180,11 @@ def _check(words: tuple[str, ...], where: str) -> None:
         raise _refuse(where, f"the word {twice!r} occurs twice")
     if "" in words:
         raise _refuse(where, "one of the words is empty")
-    if harmful := [word for word in words if not _harmless(word)]:
+    if harmful := [word for word in words if not harmless(word)]:
         raise _refuse(where, f"the word {harmful[0]!r} has signs that steer a terminal or a text")
 
 
-def _harmless(word: str) -> bool:
+def harmless(word: str) -> bool:
     """No control characters, line ends, halves of characters or changes of direction.
 
     A caption is printed and written to files; the words of a stranger's model must not do more

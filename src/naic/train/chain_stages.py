@@ -31,7 +31,10 @@ from naic.train.settings import CMALSettings, Settings
 from naic.train.tools import Logs, Tools
 
 # Of [cmal], what a chain knows.
-_KNOWN = ("topk", "baseline", "samples", "entropy", "xe", "bleu4", "loose_ends", "kl")
+_KNOWN = (
+    *("topk", "baseline", "samples", "entropy", "xe", "kl"),
+    *("cider", "bleu4", "loose_ends", "reward"),
+)
 
 
 def transitions_of(model: nn.Module) -> Transitions | None:

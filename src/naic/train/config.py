@@ -13,6 +13,7 @@ from naic.models.captioners import CAPTIONERS, captioner_spec
 from naic.models.config import current_keys
 from naic.models.contract import CaptionerSpec
 from naic.text import MAX_IDS
+from naic.train.own_rewards import check_rewards
 from naic.train.settings import LIMITS, Settings
 from naic.train.stages import STAGES, stage_of
 from naic.train.tools import StageSpec
@@ -116,6 +117,7 @@ def check(settings: Settings) -> None:
         raise ConfigError("validation.report", "it needs beam widths of 1 or more", "Use [1, 3].")
     stage = stage_of(settings)
     stage.check(settings, MAX_IDS)
+    check_rewards(settings)
     if stage.reward is not None and settings.start is None:
         why = f"{settings.stage} improves a model that can already caption"
         raise ConfigError("start", why, "Name the folder of one: --start runs/teacher/best")

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from naic.errors import ConfigError
 from naic.learn.losses import cross_entropy
 from naic.train.batches import Batch, Draw, Feed
-from naic.train.groups import parameter_groups, rates
+from naic.train.groups import freeze, parameter_groups, rates
 from naic.train.settings import EngineSettings, OptimiserSettings
 from naic.train.speed import compile_layers
 from naic.train.stages import stage_of
@@ -37,6 +37,7 @@ class TrainingEngine:
         self._clip = settings.optimiser.clip
         self._dtype = torch.bfloat16 if settings.engine.precision == "bfloat16" else None
         self._dropout = self._stage.dropout(settings)
+        self._frozen = freeze(self.plain, settings.optimiser.frozen)
         named = {name: p for name, p in self.plain.named_parameters() if p.requires_grad}
         self._parameters: list[Tensor] = list(named.values())
         self.optimiser = make_optimiser(named, settings.optimiser, accelerator.device)
@@ -56,6 +57,8 @@ class TrainingEngine:
         seed_noise(self._seed, number, self._accelerator.process_index)
         self._set_learning_rate(learning_rate, number)
         self.plain.train(self._dropout)
+        for part in self._frozen:
+            part.eval()
         return self._run(draws)
 
     def update(self, draws: list[Draw]) -> Logs:

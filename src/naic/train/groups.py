@@ -1,4 +1,4 @@
-"""Learning rates of a backbone inside a captioner: smaller than those of the rest, and by block.
+"""Which weights learn, and how fast: a backbone inside a captioner slower than the rest, by block.
 
 What a backbone knows comes from far more images than it is trained on here. At the rate of the
 captioner's own weights it forgets that faster than it learns what captions speak of.
@@ -9,13 +9,33 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from naic.backbones.inside import PREFIX
+from naic.errors import ConfigError
 from naic.train.settings import OptimiserSettings
 
 # Of backbone.networks.0.blocks.3.qkv.weight: the network, and the number of its block.
 _BLOCK = re.compile(rf"^({re.escape(PREFIX)}(?:.+\.)?)blocks\.(\d+)\.")
+
+
+def freeze(model: nn.Module, parts: Sequence[str]) -> list[nn.Module]:
+    """Parts of a model stay as they are (`optimiser.frozen`): no gradients, no optimiser's state.
+
+    Raises:
+        ConfigError: the model has no such part, or no other one.
+    """
+    frozen = []
+    for part in parts:
+        try:
+            frozen.append(model.get_submodule(part).requires_grad_(False))
+        except AttributeError as error:
+            there = ", ".join(name for name, _ in model.named_children())
+            why = f"the model has no part {part!r}"
+            raise ConfigError("optimiser.frozen", why, f"It has: {there}.") from error
+    if not any(parameter.requires_grad for parameter in model.parameters()):
+        raise ConfigError("optimiser.frozen", "nothing is left to learn", "Name fewer parts.")
+    return frozen
 
 
 class Rate(NamedTuple):

@@ -28,7 +28,8 @@ class Guard:
     rules: GuardSettings
     out: Path
     advice: str
-    best_cider: float = -math.inf
+    best_cider: float = -math.inf  # of the best weights, as below
+    best_worth: float = -math.inf  # what they were chosen by
     best_step: int = -1
     best_reward: float = 0.0
     bad_validations: int = 0
@@ -54,11 +55,12 @@ class Guard:
         if not finite:
             raise self._stopped(step, "the weights are not finite numbers any more")
 
-    def validated(self, step: int, cider: float) -> bool:
-        """Note a validation; the answer is whether it is the best so far."""
-        better = cider > self.best_cider
+    def validated(self, step: int, cider: float, worth: float | None = None) -> bool:
+        """Note a validation; the answer is whether it is the best so far: by CIDEr, or `worth`."""
+        worth = cider if worth is None else worth
+        better = worth > self.best_worth
         if better:
-            self.best_cider, self.best_step = cider, step
+            self.best_cider, self.best_worth, self.best_step = cider, worth, step
         return better
 
     def judge(self, step: int, epoch: float, cider: float) -> None:
@@ -70,7 +72,9 @@ class Guard:
             raise self._stopped(step, why)
 
     def _far_below(self, epoch: float, value: float, best: float) -> bool:
-        return epoch >= self.rules.from_epoch and value < self.rules.fraction * best
+        """Of what was never above 0, as a reward of one's own may be, there is no share."""
+        rules = self.rules
+        return epoch >= rules.from_epoch and best > 0 and value < rules.fraction * best
 
     def _stopped(self, step: int, why: str) -> TrainingError:
         kept = f"The best weights are in {self.out / BEST}. " if self.kept else ""
@@ -84,12 +88,16 @@ class Guard:
     def state(self) -> dict[str, float]:
         """What a checkpoint has to keep."""
         numbers = {one.name: getattr(self, one.name) for one in fields(self)[3:]}
-        return numbers if self.kept else numbers | {"best_cider": 0.0}  # infinity is no JSON
+        return (
+            numbers if self.kept else numbers | {"best_cider": 0.0, "best_worth": 0.0}
+        )  # infinity is no JSON
 
     def restore(self, state: dict[str, float]) -> None:
         """Go on from a checkpoint."""
         self.best_step = int(state["best_step"])
         self.best_cider = state["best_cider"] if self.kept else -math.inf
+        # Checkpoints of before there were rewards of one's own have CIDEr alone.
+        self.best_worth = state.get("best_worth", self.best_cider) if self.kept else -math.inf
         self.best_reward = state["best_reward"]
         # Checkpoints of before the guard counted can still be gone on with.
         self.bad_validations = int(state.get("bad_validations", 0))

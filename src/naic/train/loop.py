@@ -19,7 +19,9 @@ from naic.train.guard import Guard
 from naic.train.inputs import find_inputs
 from naic.train.kept import Kept
 from naic.train.logs import Display, RunLog
+from naic.train.own_rewards import GivenRewards, take_rewards
 from naic.train.report import Reporter, finished_report, scores_of
+from naic.train.rewarding import try_out
 from naic.train.settings import Settings
 from naic.train.setup import (
     TrainingState,
@@ -36,21 +38,29 @@ EXAMPLES = 3
 
 
 def train(
-    settings: Settings, *, resume: bool = False, command: str = "", kept: Kept | None = None
+    settings: Settings,
+    *,
+    resume: bool = False,
+    command: str = "",
+    kept: Kept | None = None,
+    rewards: GivenRewards | None = None,
 ) -> dict[str, Any]:
     """Run a stage to its end, or on from its last checkpoint; gives what report.json holds.
 
     Of a run that is finished, the report is all there is to give. All processes call it; process 0
     alone writes. `command` is what the model card says was run. Runs that follow each other hand on
-    what they read in `kept`.
+    what they read in `kept`. `rewards` are functions of one's own, by a name, with their weights:
+    {"short": (short, 0.5)}, beside those that the settings name.
 
     Raises:
-        TrainingError: the run collapsed, or memory ran out; the best weights so far are kept.
+        TrainingError: the run collapsed, or memory ran out; the best weights so far are kept. Or a
+            reward of one's own gave something else than a number for each sentence.
     """
+    settings, own = take_rewards(settings, rewards)
     with take_folder(settings, resume=resume, kept=kept) as (accelerator, inputs):
         report = finished_report(accelerator, inputs)
         if report is None:
-            with set_up(accelerator, inputs, kept) as training:
+            with set_up(accelerator, inputs, kept, own) as training:
                 report = _run(Run(training, command))
         return report
 
@@ -61,7 +71,9 @@ def dry_run(settings: Settings, nproc: int, *, resume: bool) -> list[tuple[str, 
     device = choose_device(settings.engine.device).type
     check_cards(device, nproc)
     check_processes(settings, device, nproc)
+    settings, own = take_rewards(settings)
     found = find_inputs(settings)
+    try_out(found, own)
     weights = sum(p.numel() for p in found.model.parameters())
     check_folder(found, resume=resume)
     last = checkpoint.latest(settings.out)
@@ -79,6 +91,9 @@ def dry_run(settings: Settings, nproc: int, *, resume: bool) -> list[tuple[str, 
         ("steps", f"{found.steps:,} of {run.batch} images on {processes}, {epochs}"),
         ("folder", f"{settings.out}" + (f", on from {last.name}" if last else "")),
     ]
+    if own:
+        named = ", ".join(f"{one.weight:g} {one.name}" for one in own)
+        lines.insert(1, ("rewards", f"of your own: {named}"))
     if found.start:
         lines.insert(1, ("start", found.start))
     return lines
@@ -165,7 +180,7 @@ class Run:
         with self.engine.averaged():
             self.guard.weighed(done, finite=self.engine.finite())
             found = self.reporter.validate(Decoding(self.settings.validation.beam))
-            best = self.guard.validated(done, found.cider)
+            best = self.guard.validated(done, found.cider, self.reporter.worth(found))
             if best and self.main:
                 self.reporter.keep_best(done, found)
         self.seconds += time.monotonic() - began

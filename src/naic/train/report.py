@@ -26,6 +26,7 @@ from naic.train.inputs import Inputs
 from naic.train.places import BEST, REPORT
 from naic.train.settings import Settings
 from naic.train.setup import TrainingState
+from naic.train.stages import stage_of
 from naic.train.validate import Validation, Validator
 
 CAPTIONS = "captions"
@@ -48,6 +49,7 @@ class Reporter:
             batch=self.settings.validation.batch,
             rank=training.accelerator.process_index,
             world=training.accelerator.num_processes,
+            own=training.own,
         )
 
     def validate(self, decoding: Decoding) -> Validation:
@@ -55,6 +57,15 @@ class Reporter:
         inputs, engine = self._training.inputs, self._training.engine
         with engine.autocast():
             return self._validator.validate(engine.plain, inputs.spec, decoding)
+
+    def worth(self, found: Validation) -> float:
+        """What decides which weights are the best: CIDEr, and rewards of one's own beside it."""
+        own = self._training.own
+        reward = stage_of(self.settings).reward
+        if not own or reward is None:
+            return found.cider
+        total = sum(one.weight * found.own[one.name] for one in own)
+        return reward(self.settings).cider * found.cider + total
 
     def keep_best(self, step: int, found: Validation) -> None:
         """Put the weights as they are into the run's `best` folder, with a card."""
@@ -205,4 +216,5 @@ def scores_of(found: Validation) -> dict[str, float]:
         "repeats": found.repeats,
         "bad_endings": found.bad_endings,
     }
+    scores |= {f"reward_{name}": value for name, value in found.own.items()}
     return scores if found.facts is None else scores | {"facts": found.facts}

@@ -19,9 +19,11 @@ LIMITS: dict[tuple[float, float], tuple[str, ...]] = {  # from, to (both allowed
     (0, 10): ("optimiser.weight_decay",),
     (0, 1e6): (
         "guard.from_epoch",
+        "scst.cider",
         "scst.bleu4",
         "cmal.entropy",
         "cmal.xe",
+        "cmal.cider",
         "cmal.bleu4",
         "cmal.kl",
         "cmal.loose_ends",
@@ -87,6 +89,7 @@ class OptimiserSettings:
         backbone_rate: Learning rate of a backbone inside the model, as a share of that of the rest.
         block_rate: Learning rate of a block of the backbone, as a share of the block's after it.
         frozen_steps: Steps at the start in which the backbone stays as it is.
+        frozen: Parts of the model that stay as they are, such as "encoder", without dropout.
     """
 
     beta1: float = 0.9
@@ -98,6 +101,7 @@ class OptimiserSettings:
     backbone_rate: float = 0.1
     block_rate: float = 1.0
     frozen_steps: int = 0
+    frozen: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -198,13 +202,18 @@ class SCSTSettings:
         samples: Captions sampled for an image.
         dropout: Keep dropout on while sampling; without, the captions come from the very policy
             that is improved.
-        bleu4: Weight of BLEU-4 in the reward beside CIDEr-D, whose weight is 1.
+        bleu4: Weight of BLEU-4 in the reward, which is 0 to 1 where CIDEr-D is 0 to 10.
+        cider: Weight of CIDEr-D in the reward.
+        reward: Rewards of your own and their weights, beside these: functions of sentences, as
+            { "package.module:function" = 0.5 }.
     """
 
     baseline: Literal["greedy", "loo"] = "loo"
     samples: int = 5
     dropout: bool = False
     bleu4: float = 0.0
+    cider: float = 1.0
+    reward: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -221,7 +230,7 @@ class CMALSettings:
             from being sure too soon.
         xe: Weight of the cross-entropy with the human captions, or with those of `data.pseudo`
             where these are given: an anchor.
-        bleu4: Weight of BLEU-4 in the reward beside CIDEr-D, whose weight is 1.
+        bleu4: Weight of BLEU-4 in the reward, which is 0 to 1 where CIDEr-D is 0 to 10.
         gradient: "sampled" learns from the words that were said, as the paper; "all" from each of
             the topk alternatives too, weighted by the gradient of its probability ("cf" only):
             the same rewards, less noise.
@@ -229,6 +238,9 @@ class CMALSettings:
             captions. π_start is the start model, frozen, without dropout.
         loose_ends: Taken from the reward of a sentence that ends on a word such as "a" or "with",
             counterfactual ones too; CIDEr-D is 0 to 10.
+        cider: Weight of CIDEr-D in the reward.
+        reward: Rewards of your own and their weights, beside these: functions of sentences, as
+            { "package.module:function" = 0.5 }.
     """
 
     topk: int = 2
@@ -240,6 +252,11 @@ class CMALSettings:
     gradient: Literal["sampled", "all"] = "sampled"
     kl: float = 0.0
     loose_ends: float = 0.0
+    cider: float = 1.0
+    reward: dict[str, float] = field(default_factory=dict)
+
+
+RewardSettings = SCSTSettings | CMALSettings  # tables that say what is rewarded
 
 
 @dataclass(frozen=True)

@@ -3,9 +3,9 @@
 import json
 import os
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import asdict, dataclass, fields
+from dataclasses import MISSING, asdict, dataclass, fields
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from naic.config import flat
 from naic.device import choose_device
 from naic.errors import CheckpointError, ConfigError, StoreError
 from naic.files import remove_temporaries, write_atomically
+from naic.learn.own_rewards import OwnReward
 from naic.models.folder import check_fit
 from naic.resume import locked, refuse_changed, refuse_strangers
 from naic.train import checkpoint
@@ -50,6 +51,7 @@ class TrainingState:
     feed: Feed
     step: int  # how many steps were made
     state: dict[str, Any]  # what the checkpoint kept beside tensors; empty for a new run
+    own: Sequence[OwnReward] = ()
 
 
 @contextmanager
@@ -75,7 +77,10 @@ def take_folder(
 
 @contextmanager
 def set_up(
-    accelerator: Accelerator, inputs: Inputs, kept: Kept | None = None
+    accelerator: Accelerator,
+    inputs: Inputs,
+    kept: Kept | None = None,
+    own: Sequence[OwnReward] = (),
 ) -> Iterator[TrainingState]:
     """Make the engine, and restore the last checkpoint; `kept` is what runs hand on."""
     settings, kept = inputs.settings, kept or Kept()
@@ -86,14 +91,14 @@ def set_up(
             inputs.spec,
             inputs.model,
             inputs.vocabulary,
-            find_rewards(inputs, accelerator, kept),
+            find_rewards(inputs, accelerator, kept, own),
             prepare_speed(inputs.model, settings.engine),
         )
         engine = TrainingEngine(accelerator, tools, feed)
         step, state = _restore(engine, inputs, accelerator)
         if accelerator.is_main_process:
             _open_run(inputs)
-        yield TrainingState(accelerator, inputs, engine, feed, step, state)
+        yield TrainingState(accelerator, inputs, engine, feed, step, state, own)
 
 
 @contextmanager
@@ -165,7 +170,8 @@ def check_folder(inputs: Inputs, *, resume: bool) -> None:
     unset |= {"data.views": []}
     # Nor had its stage; what it had not was as it is by default.
     table = stage_of(inputs.settings).table
-    unset |= {f"{table}.{one.name}": one.default for one in fields(getattr(inputs.settings, table))}
+    own = fields(getattr(inputs.settings, table))
+    unset |= {f"{table}.{one.name}": one.default for one in own if one.default is not MISSING}
     _same_run(path, tomllib.loads(settings_toml(inputs.settings)), unset)
 
 

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from naic.decode.decoding import Decoding
 from naic.decode.policy import log_policy, spoken
 from naic.errors import ConfigError
-from naic.learn.cider import Mix, Rewards
+from naic.learn.cider import Rewards
 from naic.learn.losses import cross_entropy, leave_one_out, policy_loss
 from naic.models.contract import CaptionerSpec
 from naic.text import Vocabulary
@@ -145,7 +145,7 @@ STAGES: dict[str, StageSpec] = {  # a new one is a line here, and a table in `se
         reads_words=True,
         advice="Lower schedule.learning_rate (5e-6 to 1e-5 held where 3e-5 collapsed), start from "
         "a teacher trained without label smoothing, or take more scst.samples.",
-        reward=lambda settings: Mix(bleu4=settings.scst.bleu4),
+        reward=lambda settings: settings.scst,
         samples=True,
         dropout=lambda settings: settings.scst.dropout,
         check=_check_scst,
@@ -163,7 +163,7 @@ STAGES: dict[str, StageSpec] = {  # a new one is a line here, and a table in `se
         "cmal",
         reads_words=False,
         advice="Lower schedule.learning_rate, or train the student longer by cross-entropy first.",
-        reward=lambda settings: Mix(bleu4=settings.cmal.bleu4),
+        reward=lambda settings: settings.cmal,
         captions=lambda settings: settings.cmal.xe > 0,
         check=_check_cmal,
         equip=equip_cmal,

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
-from naic.learn.cider import Mix, Rewards
+from naic.learn.cider import Rewards
 from naic.learn.losses import MovingAverage, cross_entropy
 from naic.models.contract import CaptionerSpec
 from naic.text import Vocabulary
 from naic.train.batches import Batch
-from naic.train.settings import Settings
+from naic.train.settings import RewardSettings, Settings
 
 Logs = dict[str, Tensor]  # 0-dim each: this batch's share of the step's value
 
@@ -38,8 +38,8 @@ class StageSpec:
         table: where its own settings are in a run's, such as "cmal".
         reads_words: whether it is for captioners that are given the words before the next one.
         advice: what to change when a run of it has gone wrong.
-        reward: of what it learns from rewards, how these are mixed; such a stage improves a model
-            that can already caption. None: it learns from captions.
+        reward: of what it learns from rewards, the table with their weights; such a stage improves
+            a model that can already caption. None: it learns from captions.
         samples: whether the captioner must be able to sample.
         dropout: whether the model is trained with it.
         fill: whether the places after the period are targets too.
@@ -52,7 +52,7 @@ class StageSpec:
     table: str
     reads_words: bool
     advice: str
-    reward: Callable[[Settings], Mix] | None = None
+    reward: Callable[[Settings], RewardSettings] | None = None
     samples: bool = False
     dropout: Callable[[Settings], bool] = lambda _: True
     fill: Callable[[Settings], bool] = lambda _: False

@@ -13,6 +13,7 @@ from naic.data.batches import count_regions, read_ahead
 from naic.data.features import FeatureStore, read_features
 from naic.decode.decoding import Decoding
 from naic.errors import DataError
+from naic.learn.own_rewards import OwnReward
 from naic.metrics.cider import cider
 from naic.metrics.score import habits
 from naic.models.contract import CaptionerSpec
@@ -29,6 +30,7 @@ class Validation:
         repeats: the share of captions with a word twice in a row.
         bad_endings: the share that ends on a word which ends no sentence.
         facts: the share of captions that are wholly true, where the truth is known.
+        own: what rewards of one's own give the captions in the mean, by their names.
     """
 
     cider: float
@@ -36,6 +38,7 @@ class Validation:
     repeats: float
     bad_endings: float
     facts: float | None
+    own: dict[str, float]
 
     def results(self) -> bytes:
         """The captions in the layout of COCO's results files, which `naic evaluate` reads."""
@@ -66,6 +69,7 @@ class Validator:
         device: torch.device | str = "cpu",
         rank: int = 0,
         world: int = 1,
+        own: Sequence[OwnReward] = (),
     ) -> None:
         """`rows` of the store are shared by the processes: each captions every world-th."""
         self._records = [store.records[row] for row in rows]
@@ -81,6 +85,7 @@ class Validator:
         self._store = store
         self._own = list(rows)[rank::world]
         self._world = world
+        self._rewards = own
         self._vocabulary = vocabulary
         self._batch = max(1, min(batch, len(self._own)))
         self._device = torch.device(device)
@@ -108,6 +113,9 @@ class Validator:
             repeats=manner.repeats,
             bad_endings=manner.bad_endings,
             facts=self._share_true(captions),
+            own={
+                one.name: float(one.score(captions, self._records).mean()) for one in self._rewards
+            },
         )
 
     def _share_true(self, captions: list[str]) -> float | None:

@@ -232,6 +232,8 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"name": "odd", "sets": {}}, "sets"),
     ({"name": "odd", "rescore": [1]}, "2 sentences or more"),
     ({"name": "odd", "rescore": [5, 101]}, "up to 100"),
+    ({"name": "odd", "set": {"cmal": {"reward": {"no_module:f": 1}}}}, "no module no_module"),
+    ({"name": "odd", "set": {"cmal.reward": {"json:dumps": 0.0}}}, "0 is no weight"),
     ({"name": "odd", "set": {"data.pseudo": ["nowhere"]}}, "odd"),
     ({"name": "odd", "set": {"start": "nowhere"}}, "nowhere is not there"),
 ]

@@ -13,7 +13,9 @@ from naic.data.readers import Reading, read
 from naic.data.readers.captions import detect
 from naic.data.records import Problems, ReaderName, Record
 from naic.errors import ConfigError, DataError, Problem, VocabularyError
+from naic.tasks.finetune.own_style import without_style
 from naic.text import MAX_IDS, Vocabulary, tokenise
+from naic.text.style import Style
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,10 +30,12 @@ class FinetuneOptions:
         images: Folders or .tar files with the images, when they do not lie beside CAPTIONS.
         model: The folder of the model to begin with; by default the model inside naic.
         reader: How CAPTIONS is to be read; left out, it is told from the file.
-        epochs: How often each image is learnt from, by cross-entropy and then as often by CMAL;
-            left out, a number that suits how many images there are.
-        learning_rate: The highest one, of cross-entropy; CMAL takes twice as much.
+        epochs: How often each image is learnt from; left out, a number that suits how many images
+            there are.
+        learning_rate: The highest one; left out, one that suits how many images there are.
         batch: Images in a step.
+        style: Look for a style: a fixed beginning, words left out, capitals. It is kept beside the
+            weights, and the weights learn the rest.
         new_words: A word that MODEL does not know is learnt if it comes this often in the captions
             to learn from; 0 learns none.
         seed: Which images are held out, if CAPTIONS has no split, and the order of the others.
@@ -47,8 +51,9 @@ class FinetuneOptions:
     model: Annotated[Path | None, arg(metavar="DIR")] = None
     reader: ReaderName | None = None
     epochs: Annotated[int | None, arg(metavar="INT")] = None
-    learning_rate: float = 5e-5
-    batch: int = 10
+    learning_rate: Annotated[float | None, arg(metavar="FLOAT")] = None
+    batch: int = 16
+    style: bool = True
     new_words: int = 3
     seed: int = 1
     device: str = "auto"
@@ -60,9 +65,9 @@ class FinetuneOptions:
         """Refuse what cannot be, before anything is read."""
         if self.epochs is not None and self.epochs < 1:
             raise ConfigError("--epochs", f"{self.epochs} is below 1", "Leave it out, or try 10.")
-        if not 0 < self.learning_rate <= 0.1:
+        if self.learning_rate is not None and not 0 < self.learning_rate <= 0.1:
             why = f"{self.learning_rate} is not above 0 and up to 0.1"
-            raise ConfigError("--learning-rate", why, "Leave it out, or try 3e-5.")
+            raise ConfigError("--learning-rate", why, "Leave it out, or try 1e-4.")
         for option, value, least in (
             ("--batch", self.batch, 1),
             ("--new-words", self.new_words, 0),
@@ -76,8 +81,10 @@ TRAIN, HELD_OUT = "train", "val"
 LEARNT_FROM = ("", "train", "training", "restval")  # names that tables give to splits
 _HELD_OUT = ("val", "valid", "validation", "dev")
 FEWEST = 10  # images: of fewer, nothing could be said about those that were held out
-_IMAGES_SEEN = 3000  # in each stage, whatever their number; few images come more often
+_IMAGES_SEEN = 3000  # in all, whatever their number; few images come more often
 _FEWEST_EPOCHS, _MOST_EPOCHS = 3, 20
+# docs/results/finetune.md: what these were chosen by.
+_MANY, _RATE_OF_FEW, _RATE_OF_MANY = 500, 2e-4, 3e-4
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +98,8 @@ class FinetunePlan:
         own_split: whether the source itself says which images are held out.
         new_words: words that the model will learn to say, the most frequent first.
         unknown: other words of the captions that it does not know.
-        epochs: of each of the two stages.
+        epochs: how often each image is learnt from.
+        learning_rate: the highest one.
         batch: images in a step.
         problems: rows that could not be used.
     """
@@ -103,6 +111,7 @@ class FinetunePlan:
     new_words: tuple[str, ...]
     unknown: tuple[str, ...]
     epochs: int
+    learning_rate: float
     batch: int
     problems: list[Problem]
 
@@ -152,10 +161,16 @@ def read_own_captions(options: FinetuneOptions) -> OwnCaptions:
     return OwnCaptions(reader, whole, problems.items)
 
 
-def make_plan(options: FinetuneOptions, given: OwnCaptions, known: Vocabulary) -> FinetunePlan:
-    """Choose the images to hold out, and count words."""
+def make_plan(
+    options: FinetuneOptions, given: OwnCaptions, known: Vocabulary, style: Style | None = None
+) -> FinetunePlan:
+    """Choose the images to hold out, and count words.
+
+    With a style, the captions to learn from are without what it puts around a sentence.
+    """
     whole = given.whole
     records, own_split = share_out(whole.records, options)
+    records = without_style(records, style)
     learnt = [text for r in records if r.split == TRAIN for text in r.captions]
     new_words, unknown = strange_words(learnt, known, options.new_words)
     images = sum(record.split == TRAIN for record in records)
@@ -173,6 +188,7 @@ def make_plan(options: FinetuneOptions, given: OwnCaptions, known: Vocabulary) -
         new_words=new_words,
         unknown=unknown,
         epochs=options.epochs or default_epochs(images),
+        learning_rate=options.learning_rate or (_RATE_OF_MANY if images >= _MANY else _RATE_OF_FEW),
         batch=min(options.batch, images),
         problems=given.problems,
     )

@@ -1,78 +1,85 @@
-"""The steps of `naic finetune`: room for new words, features, two stages, the tuned model."""
+"""The steps of `naic finetune`: features, what is said, new words, CMAL, the tuned model."""
 
-import math
+import hashlib
 import shutil
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from naic.data.features import FeatureStore
+from naic.data.joined import backbone
+from naic.data.pseudo import PseudoWriter, Taught
 from naic.errors import BackboneError, DataError, Problem
-from naic.files import whole_folder
+from naic.files import remove_folder, write_atomically
 from naic.progress import Callbacks
 from naic.tasks.finetune.plan import HELD_OUT, TRAIN, FinetuneOptions, FinetunePlan
+from naic.tasks.finetune.words import grow, pairs_of, stand_ins, with_new_words
 from naic.tasks.options import PrepareOptions
 from naic.tasks.prepare import prepare
+from naic.text import UNK, Vocabulary
+from naic.text.style import STYLE, Style
+from naic.text.tokeniser import tokenise
 
 if TYPE_CHECKING:  # torch takes a second to import: not before there is work for it
-    from torch import Tensor
-
+    from naic.learn.schedules import Schedule
     from naic.models.folder import LoadedModel
     from naic.train.settings import Settings
-    from naic.train.validate import Validation
 
-WORK, BEST, LAST = "work", "best", "xe-last"
+WORK, BEST, START, FEATURES, TARGETS, LAST = (
+    "work",
+    "best",
+    "start",
+    "features",
+    "targets",
+    "xe-last",
+)
 _BITS, _BACKBONE_BITS = 8, 12  # of a weight: nothing is lost that a caption would show
-_CMAL_RATE = 2.0  # of that of cross-entropy: slower, it does not mend what that has done
 _SAVES = 4  # checkpoints of a stage: each is three times the model
-_VALIDATIONS = 5  # of a stage: the best weights of these are kept
+_VALIDATIONS = 6  # of CMAL: the best weights of these are kept
+_OTHERS = 200  # photos without new words, of which the model goes on saying what it said
+_WORDS_SEEN, _WORDS_EPOCHS, _WORDS_RATE = 1000, 20, 2e-4  # of the stage that learns new words
+
+
+class First(NamedTuple):
+    """What is learnt by cross-entropy before CMAL.
+
+    Attributes:
+        images: how many; 0: there is no such stage.
+        far: whether it is all of people's captions, and not new words alone.
+    """
+
+    images: int = 0
+    far: bool = False
 
 
 def write_start(
-    folder: Path, model: Path, loaded: "LoadedModel", new_words: tuple[str, ...]
+    folder: Path, loaded: "LoadedModel", store: FeatureStore, found: Mapping[str, tuple[str, ...]]
 ) -> None:
-    """The model unpacked, so that its backbone can make features, with room for the new words.
-
-    `model` is the folder that it was loaded from.
-    """
+    """The captioner for features, unpacked, with room for new words; it stands whole or not."""
     from naic.models.folder import write_model
-    from naic.tasks.pack import seen_images
-    from naic.text import Vocabulary
 
-    vocabulary = Vocabulary((*loaded.vocabulary.words, *new_words))
-    weights = grow(loaded.model.state_dict(), len(new_words))
-    settings = replace(loaded.settings, words=len(vocabulary))
-    card, more = "# The start of a fine-tuning\n", seen_images(model)
-    write_model(folder, weights, settings, vocabulary, card, more)
-
-
-def grow(weights: "dict[str, Tensor]", words: int) -> "dict[str, Tensor]":
-    """Room for so many more words, which share what the model gives to an unknown word.
-
-    Where it expected a word that it does not know is where a new one is likely to stand; taken
-    together, the new words are as likely there as the unknown one was. In a model with transitions
-    they go with all their neighbours alike, until it has learnt more.
-    """
-    import torch
-
-    from naic.models.chain import TRANSITIONS
-    from naic.text import UNK
-
-    grown = dict(weights)
-    if words:
-        weight, bias = grown["decoder.output.weight"], grown["decoder.output.bias"]
-        rows = weight[UNK].expand(words, -1)
-        shares = (bias[UNK] - math.log(words)).expand(words)
-        grown["decoder.output.weight"] = torch.cat([weight, rows])
-        grown["decoder.output.bias"] = torch.cat([bias, shares])
-        for name in (f"{TRANSITIONS}before.weight", f"{TRANSITIONS}after.weight"):
-            if name in grown:
-                grown[name] = torch.nn.functional.pad(grown[name], (0, 0, 0, words))
-    return grown
+    settings, known = loaded.settings, loaded.vocabulary
+    plain = loaded.spec.for_features(loaded.model, settings.model, settings.words)
+    alike = [[known.id(word) for word in instead] for instead in found.values()]
+    vocabulary = Vocabulary((*known.words, *found))
+    if loaded.spec.backbone(settings.model):
+        settings = replace(
+            settings,
+            features=store.dim,
+            backbone=str(store.index["backbone"]),
+            model=replace(settings.model, backbone=""),
+            pixels=int(store.index["pixels"]),
+            digest=str(store.index["weights"]),
+        )
+    settings = replace(settings, words=len(vocabulary))
+    weights = grow(plain.state_dict(), alike, UNK)
+    write_model(folder, weights, settings, vocabulary, "# The start of a fine-tuning\n")
 
 
 def make_features(
     options: FinetuneOptions,
+    folder: Path,
     loaded: "LoadedModel",
     plan: FinetunePlan,
     callbacks: Callbacks,
@@ -85,7 +92,7 @@ def make_features(
         options.captions,
         out=work / "features",
         backbone=own or settings.backbone,
-        weights=work / "start" if own else None,
+        weights=folder if own else None,
         pixels=settings.pixels,
         device=options.device,
     )
@@ -103,67 +110,154 @@ def make_features(
     return done.store, done.errors
 
 
-def make_stages(
-    options: FinetuneOptions, loaded: "LoadedModel", plan: FinetunePlan, work: Path
-) -> "tuple[Settings, Settings]":
-    """Cross-entropy from the start, then CMAL from the end of it.
+def say(
+    loaded: "LoadedModel", store: FeatureStore, rows: Sequence[int], device: str
+) -> dict[str, str]:
+    """Sentences of these images by their ids, without repeats as `naic caption` would give them.
 
-    Agents that hear each other have no counterfactual baseline: theirs is leave-one-out.
+    Features stand for what the model's backbone would see; loose ends are left, so that they count.
     """
-    from naic.learn.schedules import Schedule
+    from naic.decode.decoding import READABLE
+    from naic.device import choose_device
+    from naic.train.validate import Validator
+
+    settings = loaded.settings
+    model = loaded.spec.for_features(loaded.model, settings.model, settings.words)
+    chosen = choose_device(device)
+    validator = Validator(store, rows, loaded.vocabulary, batch=16, device=chosen)
+    decoding = replace(READABLE, bad_endings=True)
+    said = validator.validate(model.to(chosen).eval(), loaded.spec, decoding)
+    return said.captions
+
+
+def rows_of(store: FeatureStore, split: str) -> list[int]:
+    """The images of a split that features were made of."""
+    return [row for row, record in enumerate(store.records) if record.split == split]
+
+
+def rows_to_ask(store: FeatureStore, new_words: Sequence[str]) -> list[int]:
+    """The images to learn new words from, and some others; none if there are no new words."""
+    if not new_words:
+        return []
+    new = {*new_words}
+    rows = rows_of(store, TRAIN)
+    with_it = [
+        row
+        for row in rows
+        if any(not new.isdisjoint(tokenise(text)) for text in store.records[row].captions)
+    ]
+    others = sorted({*rows} - {*with_it})
+    return sorted([*with_it, *others[:: len(others) // _OTHERS + 1]])
+
+
+def write_targets(
+    folder: Path,
+    store: FeatureStore,
+    said: Mapping[str, str],
+    new_words: Sequence[str],
+    vocabulary: Vocabulary,
+) -> dict[str, tuple[str, ...]]:
+    """Sentences to learn the new words from; gives which words each of them stands in for.
+
+    They lie there as what a teacher says would: as captions of images by their ids.
+    """
+    captions = {record.id: record.captions for record in store.records if record.id in said}
+    pairs = pairs_of(said, captions)
+    found = {word: stand_ins(word, [*pairs.values()]) for word in new_words}
+    sentences = with_new_words(pairs, captions, found)
+    grown = Vocabulary((*vocabulary.words, *found))
+    if not (folder / "index.json").exists():
+        who = {"weights": hashlib.sha256(repr(found).encode()).hexdigest()}
+        teacher = {"folder": START, "vocabulary": grown.fingerprint, **who}
+        settings = {"teacher": teacher, "beam": 1, "features": [backbone(store.index)]}
+        folder.mkdir(exist_ok=True)
+        writer = PseudoWriter(folder, [*sentences], settings, max(1, len(sentences)))
+        taught = [Taught((text,), (0.0,), (True,)) for text in sentences.values()]
+        for number in writer.shards:
+            writer.write(number, [taught[place] for place in writer.span(number)])
+        writer.finish(grown, {})
+    return found
+
+
+def make_stages(
+    options: FinetuneOptions, loaded: "LoadedModel", plan: FinetunePlan, work: Path, first: First
+) -> "tuple[Settings | None, Settings]":
+    """Cross-entropy where something is new, then CMAL.
+
+    People's sentences are no targets for agents that can speak already: those that are each shown
+    a word of them no longer agree (docs/results/finetune.md). They are what sampled sentences are
+    rewarded by. Only a model whose sentences have next to nothing in common with theirs, as of
+    drawings, learns these first, by all of its weights: no sentence of its own would be rewarded.
+
+    Agents that hear each other have no counterfactual baseline: theirs is leave-one-out, and the
+    network runs once for all samples.
+    """
     from naic.train.chain_stages import transitions_of
     from naic.train.settings import (
         CMALSettings,
         DataSettings,
         EngineSettings,
         GuardSettings,
+        OptimiserSettings,
         RunSettings,
         Settings,
     )
 
-    steps = max(1, round(plan.epochs * plan.learnt_from / plan.batch))
-    schedule = Schedule(
-        kind="cosine",
-        learning_rate=options.learning_rate,
-        warmup_steps=min(50, steps // 10),
-        total_epochs=plan.epochs,
-    )
-    xe = Settings(
-        stage="student_xe",
-        out=work / "xe",
+    chain = transitions_of(loaded.model) is not None
+    cmal = Settings(
+        stage="cmal",
+        out=work / "cmal",
         captioner="parallel",
-        start=work / "start",
+        start=work / (LAST if first.images else START),
         seed=options.seed,
-        data=DataSettings(work / "features", train=(TRAIN,), validation=(HELD_OUT,)),
-        schedule=schedule,
+        data=DataSettings(work / FEATURES, train=(TRAIN,), validation=(HELD_OUT,)),
+        schedule=_schedule(plan.learning_rate, plan.epochs, plan.learnt_from, plan.batch),
+        optimiser=OptimiserSettings(frozen=() if first.far else ("encoder",)),
         run=RunSettings(
             epochs=plan.epochs,
             batch=plan.batch,
             log_every=10,
-            validate_every=max(1.0, plan.epochs / _VALIDATIONS),
-            save_every=max(1.0, plan.epochs / _SAVES),
+            validate_every=plan.epochs / _VALIDATIONS,
+            save_every=plan.epochs / _SAVES,
         ),
         engine=EngineSettings(device=options.device),
         guard=GuardSettings(fraction=0.0),  # the best weights are kept, whatever comes later
+        cmal=CMALSettings(samples=20, baseline="loo", kl=0.02)
+        if chain
+        else CMALSettings(samples=4, kl=0.02),
     )
-    cmal = replace(
-        xe,
-        stage="cmal",
-        out=work / "cmal",
-        start=work / LAST,
-        schedule=replace(schedule, learning_rate=_CMAL_RATE * options.learning_rate),
-        # The network runs once for all samples.
-        cmal=CMALSettings(samples=4, baseline="loo" if transitions_of(loaded.model) else "cf"),
+    if not first.images:
+        return None, cmal
+    epochs, rate = float(plan.epochs), plan.learning_rate
+    if not first.far:
+        epochs, rate = float(min(_WORDS_EPOCHS, max(1, _WORDS_SEEN / first.images))), _WORDS_RATE
+    batch = min(plan.batch, first.images)
+    whole = replace(cmal.run, epochs=epochs, batch=batch, validate_every=epochs)
+    xe = replace(
+        cmal,
+        stage="student_xe",
+        out=work / "xe",
+        start=work / START,
+        data=cmal.data if first.far else replace(cmal.data, pseudo=(work / TARGETS,)),
+        schedule=_schedule(rate, epochs, first.images, batch),
+        run=replace(whole, save_every=epochs / _SAVES),
+        cmal=CMALSettings(),
     )
     return xe, cmal
+
+
+def _schedule(rate: float, epochs: float, images: int, batch: int) -> "Schedule":
+    from naic.learn.schedules import Schedule
+
+    warmup = min(50, max(1, round(epochs * images / batch)) // 10)
+    return Schedule(kind="cosine", learning_rate=rate, warmup_steps=warmup, total_epochs=epochs)
 
 
 def write_last(run: Path, folder: Path) -> None:
     """The weights that a stage ended with, as a model to begin the next stage with.
 
-    Not its best ones: cross-entropy makes the agents contradict each other before CMAL makes them
-    a team again, so by the captions of held-out images the best model of the first stage is
-    often the one that has learnt nothing yet.
+    Not its best ones: what is new costs some CIDEr before CMAL finds its place in sentences, so by
+    that the best would often be the model that has learnt nothing yet.
     """
     from naic.models.folder import load_model, write_model
     from naic.train import checkpoint
@@ -175,41 +269,32 @@ def write_last(run: Path, folder: Path) -> None:
     write_model(folder, weights, like.settings, like.vocabulary, "# The end of a stage\n")
 
 
-def write_best(folder: Path, model: Path, loaded: "LoadedModel", work: Path) -> None:
-    """The tuned model with the backbone that it began with, or as the last stage left it.
+def write_best(
+    out: Path, model: Path, loaded: "LoadedModel", style: Style | None, *, tuned: bool
+) -> None:
+    """DIR/best: the tuned captioner or the model as it was, and a style; whole or not there.
 
-    If `model`, the folder that the start was loaded from, is a packed one, its backbone is taken as
-    it is, to the bit: it has not been trained, and more bits would only make it larger.
+    A backbone is taken as it is: packed to the bit, since it has not been trained, and more bits
+    would only make it larger. `model` is the folder that the run began with.
     """
     from naic.backbones.inside import stored_backbone
     from naic.models.folder import is_packed
     from naic.tasks.options import PackOptions
     from naic.tasks.pack import pack_model
 
-    tuned = work / "cmal" / BEST
-    if loaded.spec.backbone(loaded.settings.model):
-        packed = is_packed(stored_backbone(model))
-        backbone, bits = (model, None) if packed else (work / "start", _BACKBONE_BITS)
-        pack_model(PackOptions(tuned, folder, backbone, _BITS, _BITS, bits))
-        return
-    with whole_folder(folder) as temporary:
-        for path in tuned.iterdir():
-            shutil.copyfile(path, temporary / path.name)
-
-
-def validate_held_out(loaded: "LoadedModel", store: FeatureStore, device: str) -> "Validation":
-    """Captions of the held-out images, without repeats as `naic caption` would give them.
-
-    Features stand for what the model's backbone would see; loose ends are left, so that they count.
-    """
-    from naic.decode.decoding import READABLE
-    from naic.device import choose_device
-    from naic.train.validate import Validator
-
-    settings = loaded.settings
-    model = loaded.spec.for_features(loaded.model, settings.model, settings.words)
-    chosen = choose_device(device)
-    rows = [row for row, record in enumerate(store.records) if record.split == HELD_OUT]
-    validator = Validator(store, rows, loaded.vocabulary, batch=16, device=chosen)
-    decoding = replace(READABLE, bad_endings=True)
-    return validator.validate(model.to(chosen).eval(), loaded.spec, decoding)
+    work = out / WORK
+    made = work / BEST
+    if made.exists():
+        remove_folder(made)
+    found = work / "cmal" / BEST if tuned else model
+    if tuned and loaded.spec.backbone(loaded.settings.model):
+        bits = None if is_packed(stored_backbone(model)) else _BACKBONE_BITS
+        pack_model(PackOptions(found, made, model, _BITS, _BITS, bits))
+    else:
+        made.mkdir()
+        for path in found.iterdir():
+            if path.is_file() and path.name != STYLE:
+                shutil.copyfile(path, made / path.name)
+    if style is not None:
+        write_atomically(made / STYLE, f"{style.as_json()}\n".encode())
+    made.replace(out / BEST)

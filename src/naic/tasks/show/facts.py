@@ -58,6 +58,8 @@ def whole_facts(whole: Whole) -> Pairs:
         score = whole.report.get(name)
         if isinstance(score, dict):
             facts.append((name, f"{_values(score)} on the images held out"))
+    if "verdict" in whole.report:
+        facts.append(("verdict", str(whole.report["verdict"])))
     facts += [("tables", str(path)) for path in sorted(whole.folder.glob("table*.md"))]
     if whole.state == "cut off":
         facts.append(("go on", goes_on(whole)))

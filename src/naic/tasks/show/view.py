@@ -182,7 +182,8 @@ def _given_up(journal: Journal, settings: dict[str, Any]) -> str:
     """What the run's guard said at its last line; empty if it had nothing to say.
 
     The guard looks at the log again, as it did line by line. Where it objected and the run went on
-    none the less, it was told other rules since.
+    none the less, it was told other rules since. By which validations weights were chosen that have
+    rewards of one's own, the log does not say: such are not looked at.
     """
     names = [one.name for one in fields(GuardSettings)]
     given = {name: _number(settings.get(f"guard.{name}")) for name in names}
@@ -197,7 +198,8 @@ def _given_up(journal: Journal, settings: dict[str, Any]) -> str:
         guard.logged(int(row["step"]), row.get("epoch", 0.0), row)
 
     last = journal.last
-    for rows, look_at in ((journal.training, see), (journal.validations, judge)):
+    judged = [] if _has_own_rewards(journal) else journal.validations
+    for rows, look_at in ((journal.training, see), (judged, judge)):
         said = _last_word(rows, look_at)
         if said and last is not None and rows[-1]["step"] == last["step"]:
             return said
@@ -221,8 +223,15 @@ def _best(folder: Path, journal: Journal) -> int | None:
     linked = best_step(folder)
     if linked is not None:
         return linked
+    if _has_own_rewards(journal):
+        return None
     rows = [row for row in journal.validations if math.isfinite(row["cider"])]
     return int(max(rows, key=lambda row: row["cider"])["step"]) if rows else None
+
+
+def _has_own_rewards(journal: Journal) -> bool:
+    """Whether the best weights were chosen by more than CIDEr."""
+    return any(key.startswith("reward_") for row in journal.validations for key in row)
 
 
 def _steps(training: Sequence[Row], epochs: float | None) -> int | None:

@@ -62,6 +62,7 @@ def _checked(study: Study, options: ReproduceOptions, command: str) -> VariantRu
     """The runner, once nothing is known that would stop it: before anything is written."""
     from naic.device import choose_device
     from naic.train.engine import check_engine
+    from naic.train.own_rewards import take_rewards
 
     runner = VariantRunner(study, options, command)
     features = study.settings.features
@@ -76,6 +77,7 @@ def _checked(study: Study, options: ReproduceOptions, command: str) -> VariantRu
     device = choose_device(options.device).type
     for settings in (own for runs in runner.runs.values() for own in runs.values()):
         check_engine(settings.engine, device, 1)
+        take_rewards(settings)
         if learnt := {*settings.data.train} & {*study.settings.report}:
             why = f"{settings.out.parent.name} learns from this split"
             raise ConfigError(f"{study.path}: report: {min(learnt)!r}", why, "Name another one.")

@@ -219,4 +219,6 @@ def _settings(
 
 def _as_text(value: object) -> str:
     """As it would be written after an option: `read_settings` takes those."""
+    if isinstance(value, dict):
+        return f"{{ {', '.join(tomli_w.dumps({key: own}).strip() for key, own in value.items())} }}"
     return tomli_w.dumps({"value": value}).removeprefix("value = ").strip()
