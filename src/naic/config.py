@@ -183,12 +183,9 @@ def _problems(error: BaseException, kind: Any, path: str) -> Iterator[tuple[str,
 
 
 def flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Settings by their names, whether the file has {"cmal.xe" = 1} or {cmal = {xe = 1}}.
-
-    A table of rewards is one setting: names with a colon are of functions.
-    """
+    """Values by their names, down to the last table: {cmal = {xe = 1}} has "cmal.xe"."""
     for name, value in table.items():
-        if isinstance(value, Mapping) and not any(":" in key for key in value):
+        if isinstance(value, Mapping):
             yield from flat(value, f"{prefix}{name}.")
         else:
             yield prefix + name, value

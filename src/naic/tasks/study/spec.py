@@ -5,14 +5,14 @@ variant is not found after hours.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import tomli_w
 
-from naic.config import flat, read_toml, structure
+from naic.config import read_toml, structure
 from naic.errors import ConfigError
 from naic.runtime.rescore import MOST_CHOICES
 from naic.tasks.options import WIDEST_BEAM
@@ -215,6 +215,18 @@ def _settings(
     except ConfigError as error:
         what = error.what.removeprefix("--")
         raise ConfigError(f"{where}: {what}", error.why, error.hint) from error
+
+
+def flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Settings by their names, whether the file has {"cmal.xe" = 1} or {cmal = {xe = 1}}.
+
+    A table of rewards is one setting: names with a colon are of functions.
+    """
+    for name, value in table.items():
+        if isinstance(value, dict) and not any(":" in key for key in value):
+            yield from flat(value, f"{prefix}{name}.")
+        else:
+            yield prefix + name, value
 
 
 def _as_text(value: object) -> str:
