@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from naic.errors import NaicError
+from naic.errors import NaicError, StoreError
 from naic.resume import locked
+from naic.tasks.show import view
 from naic.tasks.show.facts import as_json, differing, overview, together, whole_facts
 from naic.tasks.show.find import find, is_store
 from tests.tasks.show.runs import LINES, finished, make_run
@@ -55,6 +56,17 @@ def test_what_is_no_run_is_told(tmp_path: Path, name: str, told: str) -> None:
     assert told in str(caught.value)
 
 
+def test_what_cannot_be_read_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = make_run(tmp_path / "run")
+
+    def locked_away(_: Path) -> None:
+        raise PermissionError(13, "Permission denied", str(run / "metrics.jsonl"))
+
+    monkeypatch.setattr(view, "read_journal", locked_away)
+    with pytest.raises(StoreError, match=r"metrics\.jsonl: cannot be read \(Permission denied\)"):
+        find([run])
+
+
 def test_a_fine_tuning(tmp_path: Path) -> None:
     tuned = tmp_path / "mine"
     for stage, name in (("cmal", "cmal"), ("student_xe", "xe")):
@@ -72,6 +84,8 @@ def test_a_fine_tuning(tmp_path: Path) -> None:
         "state": "cut off",
         "go on": command,
     }
+    with locked(tuned):  # between two stages, say
+        assert "go on" not in as_json(find([tuned]))["runs"][0]["next"]
     # A stage goes on by the command of the whole, not by one of its own.
     assert as_json(find([tuned / "work" / "cmal"]))["runs"][0]["next"]["go on"] == command
 

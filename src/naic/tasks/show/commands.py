@@ -17,8 +17,10 @@ Steps = list[tuple[str, str]]  # what a command is for, and the command
 def next_steps(run: RunView, whole: Whole | None) -> Steps:
     """The commands for a run; `whole` is what it is a part of."""
     steps: Steps = []
-    if run.state == "cut off":
-        steps.append(("go on", goes_on(whole) if whole else _resume(run)))
+    if run.state == "cut off" and whole is None:
+        steps.append(("go on", _resume(run)))
+    elif run.state == "cut off" and whole is not None and whole.state != "running":
+        steps.append(("go on", goes_on(whole)))
     elif run.state == "stopped" and whole is None:
         steps.append(("try", _slower(run)))
     if run.best is not None:

@@ -8,7 +8,16 @@ from pathlib import Path
 from typing import Any, Literal
 
 from naic.errors import CheckpointError, StoreError
-from naic.files import CARD, CONFIG, FINETUNING, REPRODUCTION, WEIGHTS, is_folder, printable
+from naic.files import (
+    CARD,
+    CONFIG,
+    FINETUNING,
+    REPRODUCTION,
+    WEIGHTS,
+    is_folder,
+    printable,
+    what_is,
+)
 from naic.resume import is_held
 from naic.tasks.evaluate.tables import short_names
 from naic.tasks.show.view import RunView, is_run, look, read_object
@@ -56,24 +65,29 @@ class Found:
 
 def is_store(folder: Path) -> bool:
     """Whether the folder is a feature store's, or that of one that is being made."""
-    return any((folder / name).is_file() for name in STORE) and not is_run(folder)
+    return any(what_is(folder / name) == "file" for name in STORE) and not is_run(folder)
 
 
 def find(folders: Sequence[Path]) -> Found:
     """All runs in these folders, each once.
 
     Raises:
-        StoreError: a folder is not there, or has no run.
+        StoreError: a folder is not there, has no run, or cannot be read.
         CheckpointError: it is a model's.
     """
     wholes, runs = list[Whole](), dict[Path, RunView]()
     for folder in folders:
-        own = read_whole(folder)
-        wholes += [own] if own is not None else []
-        within = list(_runs_in(folder, DEEPEST))
+        try:
+            own, within = read_whole(folder), list(_runs_in(folder, DEEPEST))
+            found = sorted(map(look, within), key=_by_stage)
+        except OSError as error:
+            why = f"cannot be read ({error.strerror})"
+            hint = "Check the folder's permissions."
+            raise StoreError(printable(str(error.filename or folder)), why, hint) from error
         if not within and own is None:
             raise _no_run(folder)
-        for view in sorted(map(look, within), key=_by_stage):
+        wholes += [own] if own is not None else []
+        for view in found:
             runs.setdefault(view.folder.resolve(), view)
     views = list(runs.values())
     names = short_names([absolute(view.folder) for view in views])

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from naic.config import flat
 from naic.errors import TrainingError
-from naic.files import CONFIG
+from naic.files import CONFIG, what_is
 from naic.resume import is_held
 from naic.tasks.show.journal import Journal, Row, read_journal
 from naic.train.guard import Guard
@@ -96,7 +96,7 @@ class RunView:
 
 def is_run(folder: Path) -> bool:
     """Whether the folder is a training run's; a model's has settings too, but of no stage."""
-    if (folder / METRICS).is_file():
+    if what_is(folder / METRICS) == "file":
         return True
     values, _ = _read_settings(folder)
     return "stage" in values and "out" in values
