@@ -2,7 +2,8 @@
 
 A task that takes long writes down what it was asked for before it does anything else. When it is
 started again with the same request it goes on with what is there; with another one it is refused,
-and so is a folder that holds something else.
+and so is a folder that holds something else. What a training run goes on from is found here too:
+those who only look at one need no torch.
 """
 
 import contextlib
@@ -11,6 +12,7 @@ import fcntl
 import hashlib
 import json
 import os
+import re
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from fnmatch import fnmatch
@@ -20,6 +22,11 @@ from typing import Any
 
 from naic.errors import ConfigError, Problem, StoreError, WriteError
 from naic.files import printable, what_is, write_atomically, writing
+
+# What lies where in the folder of a training run (`train/checkpoint.py`, `train/report.py`).
+CHECKPOINTS, MODELS, BEST, STATE = "checkpoints", "models", "best", "state.json"
+REPORT = "report.json"  # written last
+_STEP = re.compile(r"step-(\d{8,})")
 
 Warn = Callable[[Problem], None]
 OTHER_FOLDER = "Choose another --out."
@@ -224,3 +231,27 @@ def hold_folder(folder: Path, warn: Warn) -> Iterator[bool]:
             warn(Problem(printable(error.what), error.why, _ALONE))
             held = False
         yield held
+
+
+def step_name(step: int) -> str:
+    """The name of a step's folder: names in order are steps in order."""
+    return f"step-{step:08d}"
+
+
+def checkpoints(run: Path) -> dict[int, Path]:
+    """All checkpoints by their steps, oldest first, whole or not.
+
+    Whatever has such a name counts, so that none is missed.
+    """
+    paths = (run / CHECKPOINTS).glob("step-*")
+    matched = ((_STEP.fullmatch(path.name), path) for path in paths)
+    return dict(sorted((int(m[1]), path) for m, path in matched if m))
+
+
+def best_step(run: Path) -> int | None:
+    """The step that the best model is of; None where there is none, or a copy of it."""
+    try:
+        found = _STEP.match((run / BEST).readlink().name)  # there may be more: "step-00000400-2"
+    except OSError:
+        return None
+    return int(found[1]) if found else None

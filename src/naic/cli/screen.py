@@ -5,6 +5,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from rich import box
 from rich.console import Console
@@ -22,7 +23,9 @@ from rich.text import Text
 from naic.cli.main import SOME_SKIPPED
 from naic.errors import Problem
 from naic.progress import Progress, Update
-from naic.tasks.evaluate.tables import Figures
+
+if TYPE_CHECKING:  # who has figures has it imported
+    from naic.tasks.evaluate.tables import Figures
 
 SECONDS_BETWEEN_LINES = 10.0
 REASONS_SHOWN = 12
@@ -144,7 +147,7 @@ def print_problems(problems: Sequence[Problem], kept_in: str) -> int:
     return SOME_SKIPPED
 
 
-def print_figures(figures: Figures) -> None:
+def print_figures(figures: "Figures") -> None:
     """A table on standard output; without rows, nothing."""
     if not figures.rows:
         return

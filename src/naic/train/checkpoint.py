@@ -32,8 +32,8 @@ from naic.models.folder import (
     write_synced,
     write_weights,
 )
+from naic.resume import BEST, CHECKPOINTS, MODELS, STATE, checkpoints, step_name
 from naic.text.vocabulary import Vocabulary
-from naic.train.places import BEST, CHECKPOINTS, MODELS, STATE, checkpoints, step_name
 
 FORMAT, VERSION = "naic-checkpoint", 1
 PARTS = ("model", "optimiser", "average")

@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 
 from naic.errors import TrainingError
-from naic.train.places import BEST
+from naic.resume import BEST
 from naic.train.settings import GuardSettings
 
 # One bad validation is not a collapse: early validations of healthy runs go up and down.

@@ -18,12 +18,12 @@ from naic.decode.decoding import Decoding
 from naic.device import device_name
 from naic.files import CARD, WEIGHTS, remove_temporaries, write_atomically
 from naic.models.folder import read_weights
+from naic.resume import BEST, REPORT
 from naic.train import checkpoint
 from naic.train.card import CardScore, model_card
 from naic.train.config import current, settings_toml
 from naic.train.guard import Guard
 from naic.train.inputs import Inputs
-from naic.train.places import BEST, REPORT
 from naic.train.settings import Settings
 from naic.train.setup import TrainingState
 from naic.train.stages import stage_of

@@ -22,7 +22,7 @@ from naic.errors import CheckpointError, ConfigError, StoreError
 from naic.files import remove_temporaries, write_atomically
 from naic.learn.own_rewards import OwnReward
 from naic.models.folder import check_fit
-from naic.resume import locked, refuse_changed, refuse_strangers
+from naic.resume import STATE, locked, refuse_changed, refuse_strangers
 from naic.train import checkpoint
 from naic.train.batches import Feed, check_shares
 from naic.train.checkpoint import Snapshot
@@ -30,7 +30,6 @@ from naic.train.config import current, settings_toml
 from naic.train.engine import TrainingEngine, check_engine, prepare_speed
 from naic.train.inputs import CONFIG, VOCABULARY, Inputs, find_inputs
 from naic.train.kept import Kept
-from naic.train.places import STATE
 from naic.train.rewarding import find_rewards, judged_images
 from naic.train.settings import Settings
 from naic.train.stages import make_tools, stage_of

@@ -7,9 +7,9 @@ from itertools import count
 from pathlib import Path
 
 from naic.files import CONFIG
+from naic.resume import BEST
 from naic.tasks.show.find import Whole, absolute
 from naic.tasks.show.view import RunView
-from naic.train.places import BEST
 
 Steps = list[tuple[str, str]]  # what a command is for, and the command
 

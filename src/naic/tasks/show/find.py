@@ -18,11 +18,10 @@ from naic.files import (
     printable,
     what_is,
 )
-from naic.resume import is_held
+from naic.resume import BEST, REPORT, is_held
 from naic.tasks.evaluate.tables import short_names
 from naic.tasks.show.view import RunView, is_run, look, read_object
 from naic.train.logs import METRICS
-from naic.train.places import BEST, REPORT
 from naic.train.settings import STAGE_NAMES
 
 DEEPEST = 3  # folders below the one that was named: runs/tiny/seed-2/naic-kd

@@ -12,11 +12,10 @@ from typing import Any, Literal
 from naic.config import flat
 from naic.errors import TrainingError
 from naic.files import CONFIG, what_is
-from naic.resume import is_held
+from naic.resume import BEST, REPORT, best_step, checkpoints, is_held
 from naic.tasks.show.journal import Journal, Row, read_journal
 from naic.train.guard import Guard
 from naic.train.logs import METRICS, TENSORBOARD
-from naic.train.places import BEST, REPORT, best_step, checkpoints
 from naic.train.settings import GuardSettings
 
 State = Literal["running", "finished", "stopped", "cut off"]
