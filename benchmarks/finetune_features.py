@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import onnx
-import onnxruntime
+import onnxruntime  # type: ignore[import-untyped]
 
 from naic.backbones.load import load_backbone
 from naic.data.decoding import decode_batches
@@ -91,6 +91,7 @@ def main() -> None:
     asked = parser.parse_args()
     settings = load_model(asked.model).settings
     reader = detect(asked.source)
+    assert reader != "store"
     reading = read(
         reader,
         asked.source,

@@ -117,7 +117,7 @@ class Low(nn.Module):
 def encode(model: TransformerCaptioner, features: Tensor) -> Tensor:
     """(I, R, D) what the encoder makes of features (I, R, F)."""
     model.eval()
-    return torch.cat([model.encoder(part.float(), None)[0] for part in features.split(64)])
+    return torch.cat([model.encoder(part.float(), None)[0] for part in torch.split(features, 64)])
 
 
 def speak(model: TransformerCaptioner, encoded: Tensor) -> tuple[ChainScores, Chain]:
@@ -159,7 +159,7 @@ class Trial:
     def say(self, model: TransformerCaptioner, encoded: Tensor) -> list[str]:
         model.eval()
         said = []
-        for part in encoded.split(64):
+        for part in torch.split(encoded, 64):
             _, chain = speak(model, part)
             said += [self.words.decode(ids) for ids in viterbi(chain).tolist()]
         return said
@@ -183,6 +183,7 @@ def learning(model: TransformerCaptioner, learns: str) -> list[Tensor]:
         model.decoder.requires_grad_(True)
     elif learns == "output":
         for part in (model.decoder.output, model.decoder.transitions, model.decoder.norm):
+            assert part is not None
             part.requires_grad_(True)
     elif learns == "adapters":
         for layer in [m for m in model.decoder.layers.modules() if isinstance(m, nn.Linear)]:
@@ -283,9 +284,8 @@ def _train(
 def _order(seed: int) -> Iterator[Tensor]:
     generator = torch.Generator().manual_seed(seed)
     while True:
-        yield from torch.randperm(PHOTOS, generator=generator)[: PHOTOS // BATCH * BATCH].split(
-            BATCH
-        )
+        photos = torch.randperm(PHOTOS, generator=generator)
+        yield from torch.split(photos[: PHOTOS // BATCH * BATCH], BATCH)
 
 
 def _ids(trial: Trial, captions: list[Any]) -> Tensor:

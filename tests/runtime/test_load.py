@@ -12,6 +12,7 @@ from naic.runtime.calibration import CALIBRATION
 from naic.runtime.captioner import Captioner
 from naic.runtime.ready import exported_file, find_model, make_ready
 from naic.runtime.skeleton import graph_names
+from naic.text.style import STYLE
 from tests.runtime.small import NETWORK, make_model
 
 GRAPHS = [*graph_names("int8"), *graph_names("float32")]
@@ -94,7 +95,7 @@ def test_a_name_on_the_hub_is_fetched_and_no_more_than_a_model(
     monkeypatch.chdir(tmp_path)
     calls = hub(monkeypatch, model)
     assert find_model("somebody/captions-v1.2") == model
-    wanted = [WEIGHTS, CONFIG, VOCABULARY, CARD, CALIBRATION, *GRAPHS]
+    wanted = [WEIGHTS, CONFIG, VOCABULARY, CARD, CALIBRATION, STYLE, *GRAPHS]
     assert calls == [("somebody/captions-v1.2", wanted)]
     assert Captioner(Path("somebody/captions"), device="cpu").engine.pixels == 64
 

@@ -28,6 +28,7 @@ from naic.runtime.captioner import Caption, Captioner, Rescoring
 from naic.runtime.rescore import as_words, candidates, rescored
 from naic.runtime.sentences import Proposals
 from naic.text import Vocabulary
+from naic.text.style import STYLE, Style
 from naic.text.vocabulary import BOS, PAD, PERIOD
 from tests.images.images import encode, photo
 from tests.runtime.small import LENGTH, NETWORK, PIXELS, WORDS, make_model
@@ -156,6 +157,18 @@ def test_the_map_of_the_student_is_not_for_the_probabilities_of_a_teacher(
     assert not said.calibrated
     assert said.confidence == said.probability
     assert Captioner(student, device="cpu").calibration == Calibration(0.5, -1.0)
+
+
+def test_what_a_teacher_chooses_is_in_the_style_of_the_student(home: Path, tmp_path: Path) -> None:
+    student = shutil.copytree(home / "student", tmp_path / "student")
+    (student / STYLE).write_text(Style(("photo", "of"), case="upper").as_json())
+    captioner = Captioner(student, device="cpu", rescore=home / "teacher")
+    plain = captioner.caption(photos(home), alternatives=2, style=False)
+    styled = captioner.caption(photos(home), alternatives=2)
+    assert [own.text for own in styled] == [f"photo of {own.text}".upper() for own in plain]
+    for own, other in zip(styled, plain, strict=True):
+        assert own.alternatives[1].text == f"photo of {other.alternatives[1].text}".upper()
+        assert own.words == other.words
 
 
 def test_a_teacher_with_the_same_backbone_inside(home: Path, tmp_path: Path) -> None:

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from naic.decode.decoding import READABLE
 from naic.errors import ConfigError
 from naic.runtime.rescore import as_said, candidates
-from naic.runtime.sentences import Caption, Proposals, found_sentences, write
+from naic.runtime.sentences import Caption, Proposals, found_sentences, texts, write
 from naic.text import Vocabulary
 from naic.text.neutral import SAID
+from naic.text.style import Style
 from naic.text.vocabulary import BAD_ENDINGS, PERIOD
 
 WORDS = Vocabulary.build(
@@ -43,6 +44,11 @@ def sure(sentence: str) -> list[Place]:
 def one(what: Proposals, **wishes: Any) -> Caption:
     (caption,) = write(what, None, WORDS, replace(READABLE, **wishes))
     return caption
+
+
+def texts_of(what: Proposals, **wishes: Any) -> str:
+    (text,) = texts(what, WORDS, replace(READABLE, **wishes))
+    return text
 
 
 MAN: list[Place] = [
@@ -234,3 +240,67 @@ def test_what_a_teacher_chooses_from_obeys() -> None:
     (found,) = candidates(what, 10, replace(decoding, max_chars=None, forbid=("a", "the")), WORDS)
     assert found == [((), 0.0)]
     assert as_said(decoding).forbid == ("man",)
+
+
+TELEGRAM = Style(("photo", "of"), without=("a", "the"), case="sentence", end=".")
+
+
+@pytest.mark.parametrize("make", [said, chain])
+def test_a_style_changes_the_text_and_no_confidence(make: Any) -> None:
+    what = make(*MAN[:3])
+    plain, caption = one(what, alternatives=4), one(what, style=TELEGRAM, alternatives=4)
+    assert (plain.text, caption.text) == ("a man", "Photo of man.")
+    assert caption.probability == plain.probability
+    assert caption.words == plain.words[1:]  # of what is put in, and left out, nothing is told
+    others = [sentence.text for sentence in caption.alternatives]
+    assert others == ["Photo of man.", "Photo of woman."]  # "the man" reads the same
+    assert caption.alternatives[1].confidence == plain.alternatives[1].confidence
+    assert texts_of(what, style=TELEGRAM) == "Photo of man."
+
+
+def test_a_word_that_is_replaced_keeps_what_its_agent_thinks_of() -> None:
+    style = Style(instead=(("man", ("old", "fellow")),))
+    caption = one(said(*MAN[:3]), style=style)
+    assert caption.text == "an old fellow"
+    assert [word.text for word in caption.words] == ["an", "old fellow"]
+    fellow = caption.words[1]
+    assert fellow.confidence == pytest.approx(0.5)
+    assert [text for text, _ in fellow.alternatives] == ["old fellow", "woman"]
+
+
+def test_a_style_comes_after_neutral_words() -> None:
+    caption = one(said(*MAN[:3]), neutral=True, style=Style(without=("a",), case="upper"))
+    assert caption.text == "PERSON"
+    (person,) = caption.words
+    assert (person.text, person.confidence) == ("person", pytest.approx(0.95))
+
+
+def test_a_limit_counts_the_letters_of_the_style_and_the_words_that_are_said() -> None:
+    what = said(*sure("a dog with her sofa ."))
+    assert one(what, style=TELEGRAM).text == "Photo of dog with her sofa."
+    assert one(what, style=TELEGRAM, max_words=2).text == "Photo of dog."
+    fits = len("Photo of dog with her sofa.")
+    assert one(what, style=TELEGRAM, max_chars=fits).text == "Photo of dog with her sofa."
+    for most in range(len("Photo of dog."), fits):
+        shorter = one(what, style=TELEGRAM, max_chars=most).text
+        assert shorter in ("Photo of dog.", "Photo of dog with her.")
+        assert len(shorter) <= most
+    assert one(what, style=TELEGRAM, max_chars=len("Photo of dog.") - 1).text == ""
+
+
+def test_a_style_brings_back_nothing_that_is_forbidden() -> None:
+    with pytest.raises(ConfigError, match=r"forbid: 'of' is what the model's style puts in"):
+        one(said(*MAN), style=TELEGRAM, forbid=("of", "dog"))
+    apple = Style(instead=(("man", ("old", "man")),))
+    assert one(said(*sure("a man .")), style=apple).text == "an old man"
+    assert one(said(*sure("a man .")), style=apple, forbid=("an",)).text == "a"
+
+
+@given(
+    places=st.lists(st.permutations(("a", "man", "her", "the", ".")), min_size=1),
+    style=st.sampled_from([TELEGRAM, Style(case="upper"), None]),
+)
+@settings(max_examples=50)
+def test_texts_are_those_of_captions(places: list[list[str]], style: Style | None) -> None:
+    what = said(*([(word, 0.5 / place) for place, word in enumerate(own, 1)] for own in places))
+    assert texts_of(what, style=style, neutral=True) == one(what, style=style, neutral=True).text

@@ -43,6 +43,7 @@ class StandIn:
         self.engine = Engine()
         self.vocabulary = ["red"]
         self.calibration = None
+        self.style = None
         self.free = threading.Event()
         self.free.set()
         self.begun = threading.Semaphore(0)

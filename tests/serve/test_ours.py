@@ -61,7 +61,7 @@ def test_photos_in_json(server: Server) -> None:
 
 
 def test_wishes_of_a_request_go_before_those_of_the_server(server: Server) -> None:
-    usual = {"max_words": None, "max_chars": None, "forbid": (), "prefer": ()}
+    usual = {"max_words": None, "max_chars": None, "forbid": (), "prefer": (), "style": False}
     server.post([photo(1)])
     assert server.captioner.wishes[-1] == {**usual, "alternatives": 0, "neutral": True}
     form = {"alternatives": "3", "max_words": "4", "forbid": "man,woman", "neutral": "false"}

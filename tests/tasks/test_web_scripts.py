@@ -17,6 +17,7 @@ from naic.images.opening import open_image
 from naic.runtime.ready import SHIPPED
 from naic.runtime.sentences import Proposals, write
 from naic.tasks.export_web import language
+from naic.text.style import Style
 from naic.text.vocabulary import SPECIAL, Vocabulary
 from tests.tasks.javascript import needs_node, node
 
@@ -129,6 +130,33 @@ def test_sentences_are_those_of_naic_caption(tmp_path: Path) -> None:
         (plain,) = write(said, None, WORDS, Decoding())
         changed += plain.text != own.text
     assert changed > 100  # repeats and loose endings there were
+
+
+def test_styles_are_those_of_naic_caption(tmp_path: Path) -> None:
+    words = ("an", "apple", "photo", "of", "3", "indoors", "orange")
+    vocabulary = Vocabulary((*WORDS.words, *words))
+    styles = [
+        Style(),
+        Style(("photo", "of"), (",", "indoors"), case="sentence", end="."),
+        Style(("TOK", ","), without=("red", "a"), end="..."),
+        Style(("Photo", ":"), instead=(("dog", ("old", "animal")), ("red", ("orange",)))),
+        Style(("photo", "of"), without=("cat", "'s"), case="title"),
+        Style(("(ohne)",), ("größe",), case="words", end="!"),
+        Style(case="upper", end="…"),
+    ]
+    random = np.random.default_rng(0)
+    start = [vocabulary.id("photo"), vocabulary.id("of")]
+    last = [vocabulary.id("indoors")]
+    rows = [
+        [*start[: random.integers(3)], *ids[: random.integers(7)], *last[: random.integers(2)]]
+        for ids in random.integers(len(SPECIAL), len(vocabulary), (100, 7)).tolist()
+    ]
+    code = "data.rows.map((row) => page.styled(row, data.language))"
+    for style in styles:
+        data = {"rows": rows, "language": language(vocabulary, style)}
+        found = node(tmp_path, "sentence.js", code, data)
+        own = [style.text([vocabulary.word(id_) for id_ in row]) for row in rows]
+        assert [text.split() for text in found] == [text.split() for text in own], style
 
 
 def test_broken_graphs_say_nothing(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from naic.errors import ConfigError
+from naic.text.style import Style
 from naic.text.vocabulary import BAD_ENDINGS, PERIOD, Vocabulary
 
 Words = npt.NDArray[np.int64]
@@ -35,7 +36,7 @@ _BAD_ENDINGS = frozenset(BAD_ENDINGS)
 class Decoding:
     """How the captions of a captioner are found. By default as the paper's, so that training shows.
 
-    What is wished of the words for people (`max_chars` to `neutral`) is seen to where sentences are
+    What is wished of the words for people (`max_chars` to `style`) is seen to where sentences are
     written for them, `runtime/sentences.py`; validation and tables know nothing of it.
 
     Attributes:
@@ -48,6 +49,7 @@ class Decoding:
         forbid: Words that are not said.
         prefer: Words that are said rather than others, where the agents consider them.
         neutral: Whether words that guess a gender are replaced (`text/neutral.py`).
+        style: How what is said is written then (`text/style.py`); None: as the model does.
     """
 
     beam: int = 1
@@ -59,6 +61,7 @@ class Decoding:
     forbid: tuple[str, ...] = ()
     prefer: tuple[str, ...] = ()
     neutral: bool = False
+    style: Style | None = None
 
     def __post_init__(self) -> None:
         if self.beam < 1:
@@ -76,6 +79,11 @@ class Decoding:
             if said := sorted(SAID.intersection(self.forbid)):
                 why = f"{', '.join(map(repr, said))} is what neutral captions say instead"
                 raise ConfigError("forbid", why, "Leave one of the two out.")
+        if self.style and (said := sorted(self.style.puts_in.intersection(self.forbid))):
+            why = f"{', '.join(map(repr, said))} is what the model's style puts in"
+            raise ConfigError(
+                "forbid", why, "Allow it, or ask for no style: --no-style of naic caption."
+            )
         if not 0 <= self.alternatives <= MOST_ALTERNATIVES:
             why = f"{self.alternatives} is not from 0 to {MOST_ALTERNATIVES}"
             raise ConfigError("alternatives", why, "Try 3.")

@@ -27,6 +27,7 @@ from naic.decode.decoding import (
     way_back,
     without_repeats,
 )
+from naic.text.style import Style
 from naic.text.tokeniser import single_words
 from naic.text.vocabulary import Vocabulary
 
@@ -44,6 +45,7 @@ class Wishes(TypedDict, total=False):
         forbid: words that are not said: "man woman", or ["man", "woman"].
         prefer: words that are said rather than others, where the agents consider them.
         neutral: person, people, child and the like instead of guessed genders.
+        style: whether the model's own style is used, if it has one; by default it is.
     """
 
     max_words: int | None
@@ -51,10 +53,11 @@ class Wishes(TypedDict, total=False):
     forbid: str | Iterable[str]
     prefer: str | Iterable[str]
     neutral: bool
+    style: bool
 
 
-def as_decoding(wishes: Wishes, alternatives: int) -> Decoding:
-    """How captions for people are found with these wishes.
+def as_decoding(wishes: Wishes, alternatives: int, style: Style | None = None) -> Decoding:
+    """How captions for people are found with these wishes, of a model that has a style or none.
 
     Raises:
         ConfigError: one of the wishes cannot be.
@@ -70,6 +73,7 @@ def as_decoding(wishes: Wishes, alternatives: int) -> Decoding:
         forbid=single_words("forbid", wishes.get("forbid", ())),
         prefer=single_words("prefer", wishes.get("prefer", ())),
         neutral=wishes.get("neutral", False),
+        style=style if wishes.get("style", True) else None,
     )
 
 

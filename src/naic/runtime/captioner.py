@@ -58,6 +58,7 @@ class Captioner:
         vocabulary: the words that it can say.
         calibration: what makes chances of being right of its captions' probabilities; None: the
             model has no such map, or a teacher has the last word.
+        style: how its sentences are written for people; None: as they are said.
     """
 
     def __init__(
@@ -93,6 +94,7 @@ class Captioner:
         self.engine = ready.engine
         self.vocabulary = ready.vocabulary
         self.calibration = ready.calibration
+        self.style = ready.style
         self._where = ready.where
         self._searches = ready.searches
         self._rescorer = ready.rescorer
@@ -194,7 +196,7 @@ class Captioner:
             images: any number of them.
             batch: how many at once.
             alternatives: how many whole sentences to give; the first is the caption itself.
-            wishes: `max_words`, `max_chars`, `forbid`, `prefer` and `neutral`; see `Wishes`.
+            wishes: what `Wishes` has: `max_words`, `max_chars`, `forbid`, `prefer`, ...
 
         Raises:
             ConfigError: something was asked for that cannot be.
@@ -223,7 +225,7 @@ class Captioner:
         Args:
             pixels: uint8 (B, P, P, 3), P being `engine.pixels`; B may be 0.
             alternatives: how many whole sentences to give; the first is the caption itself.
-            wishes: `max_words`, `max_chars`, `forbid`, `prefer` and `neutral`; see `Wishes`.
+            wishes: what `Wishes` has: `max_words`, `max_chars`, `forbid`, `prefer`, ...
 
         Raises:
             ConfigError: these are no such pixels, or something was asked for that cannot be.
@@ -259,7 +261,7 @@ class Captioner:
 
     def _decoding(self, wishes: Wishes, alternatives: int) -> Decoding:
         """How the words are found with these wishes."""
-        decoding = as_decoding(wishes, alternatives)
+        decoding = as_decoding(wishes, alternatives, self.style)
         if self._rescorer is not None:
             self._rescorer.how.check_alternatives(alternatives)
         return decoding

@@ -25,7 +25,7 @@ from naic.runtime.engines import Whole
 from naic.runtime.even import Changes, even_out, soft_noise
 from naic.runtime.int8 import quantised
 from naic.runtime.load import LoadedWhole
-from naic.runtime.onnx_engine import CALIBRATED, FORMAT, VERSION
+from naic.runtime.onnx_engine import CALIBRATED, FORMAT, STYLED, VERSION
 from naic.runtime.skeleton import Skeleton, graph_names, write_skeleton
 
 if TYPE_CHECKING:
@@ -95,6 +95,8 @@ def export_graph(what: str, loaded: LoadedWhole, precision: str) -> Exported:
     facts = _facts(loaded, precision) | {"vocabulary": json.dumps(loaded.vocabulary.words)}
     if loaded.calibration is not None:  # beside weights it is a file of its own
         facts[CALIBRATED] = loaded.calibration.as_json()
+    if loaded.style is not None:
+        facts[STYLED] = loaded.style.as_json()
     import_onnx().helper.set_model_props(traced, facts)
     agents, top = words.shape[1:]
     return Exported(traced.SerializeToString(), agents, top, pairs)

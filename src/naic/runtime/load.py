@@ -22,6 +22,7 @@ from naic.runtime.engines import (
 )
 from naic.runtime.onnx_engine import MOST_PIXELS
 from naic.runtime.ready import Ready, exported_file, find_model
+from naic.text.style import Style, read_style
 from naic.text.vocabulary import Vocabulary
 
 if TYPE_CHECKING:  # few want a second model
@@ -39,6 +40,7 @@ class LoadedWhole(NamedTuple):
     vocabulary: Vocabulary
     pixels: int
     calibration: Calibration | None = None
+    style: Style | None = None
 
 
 def make_engine(
@@ -92,7 +94,7 @@ def _ready(
         from naic.runtime.rescorer import Rescorer
 
         rescorer = Rescorer(teacher, rescore, loaded.vocabulary, engine)
-    return Ready(where, engine, loaded.vocabulary, searches, calibration, rescorer)
+    return Ready(where, engine, loaded.vocabulary, searches, calibration, loaded.style, rescorer)
 
 
 def _check(runtime: str, precision: str, device: torch.device) -> None:
@@ -140,7 +142,8 @@ def load_whole(folder: Path) -> LoadedWhole:
         raise CheckpointError(str(folder / CONFIG), why, "Use the file as it was saved.")
     backbone = None if own else _backbone(folder, settings, pixels)
     whole = Whole(loaded.spec, loaded.model, backbone)
-    return LoadedWhole(whole, settings, loaded.vocabulary, pixels, read_calibration(folder))
+    beside = read_calibration(folder), read_style(folder)
+    return LoadedWhole(whole, settings, loaded.vocabulary, pixels, *beside)
 
 
 def _backbone(folder: Path, settings: ModelSettings, pixels: int) -> nn.Module:

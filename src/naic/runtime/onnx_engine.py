@@ -19,10 +19,11 @@ from naic.runtime.calibration import Calibration, parse_calibration
 from naic.runtime.graphs import Graph
 from naic.runtime.sentences import Proposals
 from naic.runtime.skeleton import PRECISIONS
+from naic.text.style import Style, parse_style
 from naic.text.vocabulary import NEVER, Vocabulary
 
 FORMAT, VERSION = "naic", "1"  # the first fact of a graph's metadata: that it is ours
-CALIBRATED = "calibration"  # the fact that the map of its model is, where it has one
+CALIBRATED, STYLED = "calibration", "style"  # facts that its model's files are, where it has them
 ERRORS_ONLY = 3  # of ONNX Runtime's levels of what to print
 MOST_PIXELS = 2048  # a side: a stranger's model must not fill the memory
 MOST_SURE = 1.001  # a probability of 1, and what rounding adds to it
@@ -40,6 +41,7 @@ class OnnxEngine:
         pixels: P, the side of the images that it takes.
         vocabulary: its words.
         calibration: how likely its captions are to be right, if that is in the graph.
+        style: how its sentences are written, likewise.
     """
 
     runtime = "onnx"
@@ -67,7 +69,7 @@ class OnnxEngine:
                 str(graph.name), f"is a graph, but {known}", "Make one: naic export"
             )
         self.precision, self.pixels, self.vocabulary = _read(graph.name, facts, vocabulary)
-        self.calibration = _read_calibration(graph.name, facts)
+        self.calibration, self.style = _read_beside(graph.name, facts)
         if self.precision != "int8" or device.type != "cpu" or threads == 1:
             self._graph = None  # it takes whole batches, and needs no second session
 
@@ -199,9 +201,13 @@ def _read(
     return precision, pixels, vocabulary
 
 
-def _read_calibration(path: Path, facts: dict[str, str]) -> Calibration | None:
-    text = facts.get(CALIBRATED)
-    return None if text is None else parse_calibration(text, f"{path}: its calibration")
+def _read_beside(path: Path, facts: dict[str, str]) -> tuple[Calibration | None, Style | None]:
+    """What is in files of their own beside the weights of a model folder."""
+    map_, style = facts.get(CALIBRATED), facts.get(STYLED)
+    return (
+        None if map_ is None else parse_calibration(map_, f"{path}: its calibration"),
+        None if style is None else parse_style(style, f"{path}: its style"),
+    )
 
 
 def _damaged(path: Path, error: Exception) -> CheckpointError:

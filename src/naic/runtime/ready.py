@@ -19,6 +19,7 @@ from naic.runtime.graphs import beside, exported, precisions
 from naic.runtime.sentences import Proposals
 from naic.runtime.skeleton import PRECISIONS as GRAPHS
 from naic.runtime.skeleton import graph_names
+from naic.text.style import STYLE, Style, read_style
 from naic.text.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ _FETCHED = (
     VOCABULARY,
     CARD,
     CALIBRATION,
+    STYLE,
     *(n for p in GRAPHS for n in graph_names(p)),
 )
 
@@ -87,6 +89,7 @@ class Ready(NamedTuple):
         vocabulary: its words.
         searches: the network itself if its alternatives need a search; else None.
         calibration: how likely its captions are to be right, if that has been measured.
+        style: how its sentences are written for people, if not as they are said.
         rescorer: a teacher that chooses what is said, if there is one.
     """
 
@@ -95,6 +98,7 @@ class Ready(NamedTuple):
     vocabulary: Vocabulary
     searches: Searches | None = None
     calibration: Calibration | None = None
+    style: Style | None = None
     rescorer: "Rescorer | None" = None
 
 
@@ -141,7 +145,8 @@ def make_ready(
         if engine.precision != chosen:
             why = f"its {chosen} graph is {engine.precision}"
             raise CheckpointError(str(where), why, "Make it again: naic export MODEL --beside")
-        return Ready(where, engine, vocabulary, None, read_calibration(where))
+        calibration, style = read_calibration(where), read_style(where)
+        return Ready(where, engine, vocabulary, None, calibration, style)
     if runtime == "onnx" or precision == "int8":
         raise _no_graph(where, "runtime" if runtime == "onnx" else "precision")
     if not has_torch():
@@ -253,7 +258,7 @@ def _exported(path: Path, device: str, runtime: str, precision: str) -> Ready:
         why = f"{path.name} is {engine.precision}, not {precision}"
         hint = f"Leave it out. Make one: naic export MODEL --out DIR --precision {precision}"
         raise ConfigError("precision", why, hint)
-    return Ready(path, engine, engine.vocabulary, None, engine.calibration)
+    return Ready(path, engine, engine.vocabulary, None, engine.calibration, engine.style)
 
 
 def _known(name: str, value: str, values: tuple[str, ...]) -> None:

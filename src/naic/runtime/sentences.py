@@ -92,8 +92,9 @@ class Caption:
     """What the model says of an image.
 
     Attributes:
-        text: the sentence without its period.
-        words: those of the text, one for each agent from the first on.
+        text: the sentence without its period, in the style of the model if it has one.
+        words: those of the text, one for each agent from the first on; those that a style puts
+            before and after are no agent's, and not among them.
         confidence: the chance that the caption is right, if `calibrated`; else its probability.
         alternatives: sentences that it could have said, if they were asked for: first the caption
             itself, then the others, the likeliest first.

@@ -54,7 +54,7 @@ class Wording:
     def _obeys(self, kept: Sequence[int]) -> bool:
         """Whether the text is short enough, and grammar brought back nothing that is forbidden."""
         most, forbid = self.decoding.max_chars, self.decoding.forbid
-        if self.decoding.neutral and forbid:
+        if forbid and (self.decoding.neutral or self.decoding.style):
             words = {word for piece in self._pieces(kept) for word in piece.words}
             if not words.isdisjoint(forbid):
                 return False
@@ -62,9 +62,11 @@ class Wording:
 
     def text(self, kept: Sequence[int]) -> str:
         """What people read."""
-        if not self.decoding.neutral:
+        style = self.decoding.style
+        if style is None and not self.decoding.neutral:
             return self.vocabulary.decode(kept)
-        return spell([word for piece in self._pieces(kept) for word in piece.words])
+        text = spell([word for piece in self._pieces(kept) for word in piece.words])
+        return text if style is None else style.spelled(text)
 
     def told(
         self, kept: Sequence[int], words: list[list[int]], log_probs: list[list[float]]
@@ -73,7 +75,8 @@ class Wording:
 
         Nothing forbidden is told. Words that are the same without a guessed gender are one word
         with the sum of their probabilities; where several agents say one thing, "two people", it
-        has the product of theirs.
+        has the product of theirs. Of words that a style leaves out nothing is told; nor of those
+        that it puts before and after, which no agent says.
         """
         word, forbidden = self.vocabulary.word, self.wanted.forbidden
         spoken = [
@@ -84,9 +87,14 @@ class Wording:
             ]
             for own in zip(words[: len(kept)], log_probs, strict=False)
         ]
-        if not self.decoding.neutral:
+        if self.decoding.neutral:
+            return [_merged(piece, spoken[piece.begin : piece.end]) for piece in self._pieces(kept)]
+        if self.decoding.style is None:
             return [tuple(own) for own in spoken]
-        return [_merged(piece, spoken[piece.begin : piece.end]) for piece in self._pieces(kept)]
+        return [
+            ((" ".join(piece.words), spoken[piece.begin][0][1]), *spoken[piece.begin][1:])
+            for piece in self._pieces(kept)
+        ]
 
     def likelier(
         self,
@@ -122,7 +130,12 @@ class Wording:
         return TABLE.get(word, word)
 
     def _pieces(self, kept: Sequence[int]) -> list[Piece]:
-        return neutral([self.vocabulary.word(id_) for id_ in kept])
+        """What the words become."""
+        words = [self.vocabulary.word(id_) for id_ in kept]
+        said = neutral(words) if self.decoding.neutral else None
+        if self.decoding.style is None:
+            return said or []
+        return self.decoding.style.pieces(words, said)
 
 
 def _merged(piece: Piece, agents: list[list[tuple[str, float]]]) -> tuple[tuple[str, float], ...]:

@@ -200,7 +200,7 @@ def load(options: "ServeOptions", tell: "Callable[[Problem], None]") -> "Caption
     captioner: Captioner = load_captioner(tell, options.captioning())  # type: ignore[assignment]
     side = captioner.engine.pixels
     for images in (1, min(2, options.batch)):
-        captioner.say(np.zeros((images, side, side, 3), np.uint8))
+        captioner.say(np.zeros((images, side, side, 3), np.uint8), **options.wishes)
     return captioner
 
 

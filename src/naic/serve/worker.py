@@ -150,7 +150,9 @@ class Worker:
         """The caption of pixels (P, P, 3), as any other's."""
         done: Future[ImageError | None] = Future()
         done.set_result(None)
-        [outcome] = await self.batcher([_Photo(pixels, done)], as_decoding({}, 0))
+        [outcome] = await self.batcher(
+            [_Photo(pixels, done)], as_decoding({}, 0, self.captioner.style)
+        )
         return outcome
 
     @property
@@ -203,7 +205,7 @@ class Worker:
     def _key(self, asked: Asked) -> Decoding:
         """Requests that want the same are one batch; what cannot be is told before it waits."""
         wishes: Wishes = {**self._options.wishes, **asked.wishes}
-        return as_decoding(wishes, asked.alternatives)
+        return as_decoding(wishes, asked.alternatives, self.captioner.style)
 
     def _decode(self, photo: Upload) -> _Photo:
         assert self._decoder is not None
@@ -231,6 +233,7 @@ class Worker:
         if good:
             pixels = np.stack(good)
             wishes = {name: getattr(key, name) for name in Wishes.__annotations__}
+            wishes["style"] = key.style is not None
             said = iter(
                 self.captioner.say(pixels, alternatives=key.alternatives, **cast(Wishes, wishes))
             )

@@ -77,7 +77,8 @@ def export_model(options: ExportOptions) -> ExportReport:
             write_synced(temporary / FACTS, [(json.dumps(facts, indent=2) + "\n").encode()])
             loaded.vocabulary.save(temporary / VOCABULARY)
         else:
-            write_page(temporary, made.graph, loaded.vocabulary, report.pixels, runtime)
+            parts = (loaded.vocabulary, report.pixels, runtime, loaded.style)
+            write_page(temporary, made.graph, *parts)
         write_synced(temporary / CARD, [_card(options, folder / CARD, report).encode()])
     return report
 

@@ -6,11 +6,14 @@ model: which graph, which words, and how they are written.
 
 import hashlib
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 from naic.errors import ConfigError
 from naic.files import sync_folder
-from naic.text.tokeniser import SPLITS
+from naic.text.neutral import AN
+from naic.text.style import SMALL, Style, joined
+from naic.text.tokeniser import SPLITS, tokenise
 from naic.text.vocabulary import BAD_ENDINGS, SPECIAL, Vocabulary
 
 PAGE, FACTS, LICENCES = "index.html", "page.json", "LICENSES.txt"
@@ -66,7 +69,12 @@ def find_runtime(folder: Path) -> Path:
 
 
 def write_page(
-    folder: Path, graph: bytes, vocabulary: Vocabulary, pixels: int, runtime: Path | None
+    folder: Path,
+    graph: bytes,
+    vocabulary: Vocabulary,
+    pixels: int,
+    runtime: Path | None,
+    style: Style | None = None,
 ) -> None:
     """Fill a folder with all that the page takes; without `runtime` it says what is missing."""
     from naic.models.folder import write_synced  # with it comes torch
@@ -80,7 +88,7 @@ def write_page(
         "graph": name,
         "bytes": len(graph),
         "pixels": pixels,
-        **language(vocabulary),
+        **language(vocabulary, style),
         "runtime": {
             "files": [f"{RUNTIME}/{file}" for file in RUNTIME_FILES],
             "hint": f"the files of ONNX Runtime are missing. {HINT}; they belong into {RUNTIME}",
@@ -95,8 +103,10 @@ def write_page(
     sync_folder(folder / RUNTIME)
 
 
-def language(vocabulary: Vocabulary) -> dict[str, object]:
+def language(vocabulary: Vocabulary, style: Style | None = None) -> dict[str, object]:
     """What the page has to know of the words, so that it needs no tokeniser.
+
+    Words that only the style says come after those of the vocabulary.
 
     Returns:
         spelled: each word as it is written, by its id.
@@ -104,11 +114,16 @@ def language(vocabulary: Vocabulary) -> dict[str, object]:
         clitics: the ids of words that join the one before them, such as "'s", each with the ids of
             those that they do not join.
         compounds: other pairs of words that are written as one, such as "cannot".
+        style: how a sentence is written then; None: as it is said.
     """
+    if style is not None:
+        said = (word for _, words in style.instead for word in words)
+        more = dict.fromkeys((*said, "a", "an"))
+        vocabulary = Vocabulary((*vocabulary.words, *(w for w in more if w not in vocabulary)))
     ids = range(len(SPECIAL), len(vocabulary))
     spelled = [""] * len(SPECIAL) + [vocabulary.decode([id_]) for id_ in ids]
 
-    def joined(one: int, other: int) -> bool:
+    def are_joined(one: int, other: int) -> bool:
         return vocabulary.decode([one, other]) == spelled[one] + spelled[other]
 
     compounds = [
@@ -120,9 +135,42 @@ def language(vocabulary: Vocabulary) -> dict[str, object]:
         "spelled": spelled,
         "endings": [vocabulary.id(word) for word in BAD_ENDINGS if word in vocabulary],
         "clitics": {
-            other: [one for one in ids if not joined(one, other)]
+            other: [one for one in ids if not are_joined(one, other)]
             for other in ids
             if spelled[other].startswith(("'", "n't"))
         },
-        "compounds": [pair for pair in compounds if joined(*pair)],
+        "compounds": [pair for pair in compounds if are_joined(*pair)],
+        "style": None if style is None else _style(style, vocabulary),
+    }
+
+
+def _style(style: Style, vocabulary: Vocabulary) -> dict[str, object]:
+    """A style by the ids of words.
+
+    Returns:
+        around: the text before a sentence, and the one after it.
+        begin, close: the same as ids, for a sentence that says it by itself; empty if none can.
+        table: ids, each with those that are said in its place.
+        articles: the ids of "a" and "an".
+        vowel: a regular expression of words that take "an".
+        small: words that stay small in a title.
+        case, end: as the style has them.
+    """
+    table = dict.fromkeys(style.without, ()) | dict(style.instead)
+
+    def ids(words: Sequence[str]) -> list[int]:
+        return [*map(vocabulary.id, words)]
+
+    parts = [tokenise(joined(part)) for part in (style.before, style.after)]
+    begin, close = (ids(part) if all(map(vocabulary.__contains__, part)) else [] for part in parts)
+    return {
+        "around": joined((*style.before, "\0", *style.after)).split("\0"),
+        "begin": begin,
+        "close": close,
+        "table": {vocabulary.id(w): ids(said) for w, said in table.items() if w in vocabulary},
+        "articles": ids(("a", "an")),
+        "vowel": AN.pattern,
+        "small": sorted(SMALL),
+        "case": style.case,
+        "end": style.end,
     }

@@ -82,6 +82,7 @@ def pack_model(options: PackOptions) -> Packed:
     from naic.models import folder
     from naic.packing import CALIBRATED_BITS, PackRule, pack, unpack
     from naic.runtime.calibration import calibration_file
+    from naic.text.style import style_file
 
     options.check()
     if os.path.lexists(options.out):
@@ -102,7 +103,8 @@ def pack_model(options: PackOptions) -> Packed:
         to_toml(settings),
         (options.model / VOCABULARY).read_text(encoding="utf-8"),
     )
-    more = seen_images(options.backbone, options.model) | calibration_file(options.model)
+    more = seen_images(options.backbone, options.model)
+    more |= calibration_file(options.model) | style_file(options.model)
     size = folder.weights_bytes(packed) + sum(len(text.encode()) for text in texts)
     size += sum(map(len, more.values()))
     if not options.dry_run:

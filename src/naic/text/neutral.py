@@ -52,7 +52,7 @@ _NUMBERS = (
 )
 _FUNCTION = frozenset((*BAD_ENDINGS, "'s", "but", "by", "down", "off", "over", "up", "was", "were"))
 _VERBS = {"is": "are", "was": "were", "has": "have", "does": "do", "'s": "'re"}
-_AN = re.compile(r"(?!eu|one\b|uni|use)[aeiou]|honest|hour")
+AN = re.compile(r"(?!eu|one\b|uni|use)[aeiou]|honest|hour")
 _MOST_ADJECTIVES = 2
 
 
@@ -234,5 +234,5 @@ def articles(pieces: Sequence[Piece], words: Sequence[str]) -> Iterator[Piece]:
             following = [*said[1:], *after.words[:1]]
             for place, word in enumerate(following):
                 if said[place] in ("a", "an"):
-                    said[place] = "an" if _AN.match(word) else "a"
+                    said[place] = "an" if AN.match(word) else "a"
         yield piece._replace(words=tuple(said))

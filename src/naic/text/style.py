@@ -41,7 +41,7 @@ _MARK = re.compile(rf"[{MARKS}]*")
 
 def signs(text: str) -> list[str]:
     """The words of a text as they are written, and the marks after them: "photo", ":", "a"."""
-    found = []
+    found: list[str] = []
     for word in text.split():
         bare = word.rstrip(MARKS)
         found += filter(None, (bare, word[len(bare) :]))
@@ -93,11 +93,10 @@ class Style:
 
     def _wrong(self) -> str | None:
         """What cannot be in it."""
-        values = [word for _, words in self.instead for word in words]
         keys = [*self.without, *(word for word, _ in self.instead)]
-        if bad := [
-            word for word in (*self.before, *self.after, *keys, *values) if not is_word(word)
-        ]:
+        said = [*keys, *(word for _, words in self.instead for word in words)]
+        bad = [word for word in (*self.before, *self.after, *said) if not is_word(word)]
+        if bad := bad or [word for word in said if _MARK.fullmatch(word)]:
             return f"{bad[0][: MOST_LETTERS + 1]!r} is no single word of plain signs"
         if max(len(self.before), len(self.after)) > MOST_SIGNS or len(keys) > MOST_RULES:
             return f"it has more than {MOST_SIGNS} words around a sentence or {MOST_RULES} rules"

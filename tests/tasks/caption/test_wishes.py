@@ -40,10 +40,10 @@ def test_the_captioner_hears_what_is_wished(home: Path) -> None:
     fake = Fake()
     wishes: dict[str, Any] = {"max_words": 7, "forbid": "a, b", "prefer": "c", "neutral": True}
     run("p/1.jpg", fake=fake, max_chars=20, prefix="alt: ", suffix=".", **wishes)
-    assert fake.wishes == [{**wishes, "max_chars": 14}]
-    run("p/1.jpg", fake=fake)
+    assert fake.wishes == [{**wishes, "max_chars": 14, "style": True}]
+    run("p/1.jpg", fake=fake, style=False)
     unwished = {"max_words": None, "max_chars": None, "forbid": "", "prefer": "", "neutral": False}
-    assert fake.wishes[1:] == [unwished]
+    assert fake.wishes[1:] == [{**unwished, "style": False}]
 
 
 def test_captions_that_are_not_sure_enough_are_left_out(home: Path) -> None:

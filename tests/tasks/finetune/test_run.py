@@ -24,13 +24,11 @@ from naic.progress import Callbacks
 from naic.runtime.captioner import Captioner
 from naic.tasks.finetune import run as task
 from naic.tasks.finetune.run import Finetuned, dry_run, finetune
-from naic.tasks.finetune.steps import grow
-from naic.text import UNK, Vocabulary
-from tests.runtime.small import make_model
+from naic.text import Vocabulary
+from tests.runtime.small import NETWORK, make_model
 from tests.tasks.finetune.tuning import make_blind, options, scene_words, write_table
 
 SCENES = 60
-SIDES = ("before", "after")  # of a pair of words
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +63,7 @@ def test_new_words_are_learnt_and_said(tuned: tuple[Path, Finetuned]) -> None:
     out, done = tuned
     assert done.new_words == ("there",)
     assert load_model(out / "best").vocabulary.words[-1] == "there"
-    assert all(example.after.startswith("there is a ") for example in done.examples)
+    assert all(example.after.startswith("There is a ") for example in done.examples)
     assert not any("there" in example.before for example in done.examples)
 
 
@@ -146,11 +144,84 @@ def test_a_model_with_backbone_keeps_them(table: Path, tmp_path: Path) -> None:
 def test_agents_that_hear_each_other_are_tuned_too(table: Path, tmp_path: Path) -> None:
     words = scene_words(SCENES, without="there")
     model = make_blind(tmp_path / "chain", words, transitions=2)
-    done = finetune(options(table, tmp_path / "out", model, epochs=1))
-    assert done.new_words == ("there",)
+    done = finetune(options(table, tmp_path / "out", model, epochs=12))
+    assert (done.new_words, done.kept) == (("there",), "weights")
     after = load_model(tmp_path / "out" / "best").model.state_dict()
     assert len(after["decoder.transitions.before.weight"]) == len(words) + 1
     assert after["decoder.transitions.after.weight"].any()
+
+
+def test_weights_that_are_no_better_are_not_kept(table: Path, model: Path, tmp_path: Path) -> None:
+    """Two steps in the wrong direction: the folder has the model as it was, to the bit."""
+    out = tmp_path / "out"
+    asked = options(table, out, model, epochs=1, learning_rate=1e-9, style=False)
+    done = finetune(asked)
+    assert done.kept == "as it was"
+    assert done.tuned is not None
+    assert done.after == done.before
+    assert done.gain.value == 0
+    assert done.verdict == "no better on 10 photos kept aside: the model was left as it was"
+    for path in model.iterdir():
+        assert (out / "best" / path.name).read_bytes() == path.read_bytes()
+    assert all(example.before == example.after for example in done.examples)
+
+
+STYLED = "PHOTO OF: RED CAT RED CAT RED CAT!"
+SAID = "red cat red cat red cat"
+
+
+def says_cat(folder: Path, caption: str, images: int = 16) -> tuple[Path, Path]:
+    """A model that says the same of everything, and photos with captions, a THING in each."""
+    model = make_model(folder / "model", backbone=NETWORK, says="cat")
+    write_table(folder / "images", images)
+    assert Captioner(model, device="cpu")(folder / "images" / "000.png") == SAID
+    things = ("dog", "bird")
+    rows = [
+        {"image": f"images/{i:03d}.png", "caption": caption.replace("THING", things[i % 2])}
+        for i in range(images)
+    ]
+    table = folder / "captions.jsonl"
+    table.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    return model, table
+
+
+def test_where_a_style_is_all_nothing_is_trained(tmp_path: Path) -> None:
+    """The weights say what they said, and every text is written as in the table."""
+    model, table = says_cat(tmp_path, STYLED)
+    out = tmp_path / "out"
+    done = finetune(options(table, out, model))
+    assert (done.kept, done.explained, done.epochs, done.tuned) == ("style", 1.0, 0, None)
+    assert done.after.cider >= done.before.cider  # all say the same: CIDEr finds nothing in it
+    assert done.verdict.startswith("what the model says, in your style")
+    assert (out / "best" / "model.safetensors").read_bytes() == (
+        model / "model.safetensors"
+    ).read_bytes()
+    image = tmp_path / "images" / "003.png"
+    assert Captioner(out / "best", device="cpu")(image) == STYLED
+    assert {example.after for example in done.examples} == {STYLED}
+    assert not (out / "work").exists()
+    again = finetune(options(table, tmp_path / "again", model))
+    assert replace(again, seconds=0.0) == replace(done, seconds=0.0)
+
+
+def test_without_style_it_is_not_looked_for(tmp_path: Path) -> None:
+    model, table = says_cat(tmp_path, STYLED)
+    found = dry_run(options(table, tmp_path / "out", model))
+    assert found.found.is_all
+    assert found.steps == 0
+    plain = dry_run(options(table, tmp_path / "out", model, style=False))
+    assert (plain.found.style, plain.steps > 0) == (None, True)
+
+
+def test_a_fixed_beginning_is_learnt_without_it(tmp_path: Path) -> None:
+    """What stands around every caption is no part of what the weights learn, nor a new word."""
+    model, table = says_cat(tmp_path, f"snapshot of {SAID.replace('cat', 'THING')}")
+    found = dry_run(options(table, tmp_path / "out", model, new_words=1))
+    assert found.found.style is not None
+    assert found.found.style.before == ("snapshot", "of")
+    captions = {text for record in found.plan.reading.records for text in record.captions}
+    assert captions == {SAID.replace("cat", thing) for thing in ("dog", "bird")}
+    assert "snapshot" not in (*found.plan.new_words, *found.plan.unknown)
 
 
 def test_images_that_cannot_be_opened_are_counted(table: Path, model: Path, tmp_path: Path) -> None:
@@ -173,28 +244,10 @@ def test_if_no_held_out_image_can_be_opened_it_says_so(
 
 def test_a_dry_run_writes_nothing(table: Path, model: Path, tmp_path: Path) -> None:
     found = dry_run(options(table, tmp_path / "out", model, epochs=3))
-    assert (found.plan.learnt_from, found.plan.held_out, found.steps) == (50, 10, 30)
+    assert (found.plan.learnt_from, found.plan.held_out, found.steps) == (50, 10, 9)
     assert found.plan.own_split
     assert found.gigabytes > 0
     assert not (tmp_path / "out").exists()
-
-
-def test_new_words_share_the_place_of_the_unknown_one() -> None:
-    """Together they are as likely as the unknown word was, and all others keep their odds."""
-    torch.manual_seed(0)
-    weights = {"decoder.output.weight": torch.randn(6, 4), "decoder.output.bias": torch.randn(6)}
-    seen = torch.randn(4)
-    grown = grow(weights, 3)
-    old = weights["decoder.output.weight"] @ seen + weights["decoder.output.bias"]
-    new = grown["decoder.output.weight"] @ seen + grown["decoder.output.bias"]
-    torch.testing.assert_close(new[:6], old)
-    torch.testing.assert_close(new[6:].logsumexp(0), old[UNK])
-    assert grow(weights, 0) == weights
-    heard = {f"decoder.transitions.{name}.weight": torch.randn(6, 2) for name in SIDES}
-    grown = grow(weights | heard, 3)
-    for name, rows in heard.items():
-        assert torch.equal(grown[name][:6], rows)
-        assert not grown[name][6:].any()
 
 
 def test_models_that_cannot_be_tuned(table: Path, model: Path, tmp_path: Path) -> None:

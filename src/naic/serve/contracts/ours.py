@@ -168,6 +168,7 @@ def _info(service: Service, options: "ServeOptions") -> dict[str, Any]:
         "precision": engine.precision,
         "vocabulary": len(captioner.vocabulary),
         "calibrated": captioner.calibration is not None,
+        "style": None if captioner.style is None else captioner.style.describe(),
         "limits": {
             "images": options.max_images,
             "body": options.body_bytes,

@@ -112,6 +112,7 @@ class CaptionOptions:
             is. Each form of a word is a word of its own.
         prefer: Words that are said rather than others, where the model considers them.
         neutral: Say person, people, child and the like instead of guessing a gender.
+        style: Write captions in the style of the model, if it has learnt one.
         device: auto, cpu, cuda or cuda:N.
         runtime: How the model is run; auto takes a CUDA graph on a GPU, and on a processor ONNX
             Runtime, or PyTorch (eager) for a model folder without a graph.
@@ -144,6 +145,7 @@ class CaptionOptions:
     forbid: Annotated[str, arg(metavar="WORDS")] = ""
     prefer: Annotated[str, arg(metavar="WORDS")] = ""
     neutral: bool = False
+    style: bool = True
     device: str = "auto"
     runtime: Runtime = "auto"
     precision: Precision = "auto"
@@ -165,6 +167,7 @@ class CaptionOptions:
             "forbid": self.forbid,
             "prefer": self.prefer,
             "neutral": self.neutral,
+            "style": self.style,
         }
 
     @property

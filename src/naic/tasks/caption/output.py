@@ -28,7 +28,7 @@ _ELSEWHERE = ("existing", "format", "alternatives", "confidence", "naic", "curre
 
 # The files of a model folder that its captions come from.
 _WEIGHTS = (".safetensors", ".onnx")
-_SETTINGS = ("config.toml", "config.json", "vocab.json", "calibration.json")
+_SETTINGS = ("config.toml", "config.json", "vocab.json", "calibration.json", "style.json")
 
 
 def check_file(out: Path, images: Sequence[Found]) -> None:
@@ -123,6 +123,7 @@ def _wishes(options: CaptionOptions) -> dict[str, Any]:
         "min_confidence": options.min_confidence or None,  # 0 leaves nothing out
         **{name: " ".join(sorted(single_words(name, own))) or None for name, own in lists.items()},
         "neutral": options.neutral or None,
+        "style": None if options.style else False,
     }
 
 

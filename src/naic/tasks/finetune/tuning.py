@@ -183,4 +183,7 @@ def _scores(judged: Judged) -> HeldOutScore:
 def _verdict(kept: Kept, gain: Gain, photos: int) -> str:
     if kept == "as it was":
         return f"no better on {photos:,} photos kept aside: the model was left as it was"
+    if kept == "style":
+        more = f"{100 * gain.value:+.1f} CIDEr on {photos:,} photos kept aside"
+        return f"what the model says, in your style ({more})"
     return in_words(gain, photos)

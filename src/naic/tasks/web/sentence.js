@@ -10,7 +10,7 @@ const LEAST = 1.1754943508222875e-38; // of a float32: the logarithm of 0 is non
  *
  * said: agents N, top K; words (N, K) with the likeliest first, confidences (N, K), and of a model
  * whose neighbours hear each other pairs (N-1, K, K), else null; all of them flat.
- * language: spelled, endings, clitics, compounds, as page.json has them.
+ * language: spelled, endings, clitics, compounds, style, as page.json has them.
  */
 export function caption(said, language) {
   check(said, language.spelled.length);
@@ -25,7 +25,50 @@ export function caption(said, language) {
   for (let n = 0; n < Math.min(end + 1, agents); n++) logarithm += own(n);
   let kept = end;
   while (kept > 1 && language.endings.includes(spoken[kept - 1])) kept--;
-  return { text: written(spoken.slice(0, kept), language), confidence: Math.exp(logarithm) };
+  return { text: styled(spoken.slice(0, kept), language), confidence: Math.exp(logarithm) };
+}
+
+/** Words as a sentence in the style of the model, if it has one. */
+export function styled(ids, language) {
+  const { style } = language;
+  if (!style) return written(ids, language);
+  const text = written(restyled(ids, style, language.spelled), language);
+  const whole = text && inCase(style.around[0] + text + style.around[1], style);
+  return !whole || whole.endsWith(style.end) ? whole : whole + style.end;
+}
+
+/** Without the words that are left out, others replaced, and "a" or "an" as the next one wants. */
+function restyled(ids, { begin, close, table, articles, vowel }, spelled) {
+  const first = `${ids.slice(0, begin.length)}` === `${begin}` ? begin.length : 0;
+  const end = ids.length - close.length;
+  const last = `${ids.slice(Math.max(end, 0))}` === `${close}` ? end : ids.length;
+  const pieces = ids
+    .map((id, at) => ({ at, said: at >= first && at < last ? [...(table[id] ?? [id])] : [] }))
+    .filter(({ said }) => said.length);
+  const changed = (piece) => piece && `${piece.said}` !== `${ids[piece.at]}`;
+  const wantsAn = new RegExp(`^(?:${vowel})`);
+  pieces.forEach((piece, n) => {
+    const after = pieces[n + 1];
+    const gone = (after ? after.at : ids.length) !== piece.at + 1;
+    if (!gone && !changed(piece) && !changed(after)) return;
+    [...piece.said.slice(1), ...(after ? after.said.slice(0, 1) : [])].forEach((id, at) => {
+      const an = wantsAn.test(spelled[id].toLowerCase());
+      if (articles.includes(piece.said[at])) piece.said[at] = articles[an ? 1 : 0];
+    });
+  });
+  return pieces.flatMap(({ said }) => said);
+}
+
+/** A text with large letters where the style wants them. */
+function inCase(text, { case: wanted, small }) {
+  if (wanted === "lower") return text;
+  if (wanted === "upper") return text.toUpperCase();
+  const every = wanted === "sentence" ? "u" : "gu";
+  const word = new RegExp("(^|\\s)([^\\p{L}\\p{N}_\\s]*)([\\p{L}\\p{N}_])(\\S*)", every);
+  return text.replace(word, (own, space, signs, letter, rest, at) => {
+    const kept = wanted === "title" && at > 0 && small.includes(own.trim());
+    return kept ? own : space + signs + letter.toUpperCase() + rest;
+  });
 }
 
 /** Words as a sentence: "'s" joined to the word before it, nothing between brackets and words. */
