@@ -26,6 +26,7 @@ from naic.tasks.reproduce.preset import read_preset
 from naic.train.config import read_settings
 from tests.backbones.tiny import use_tiny
 from tests.docs_needs import ELSEWHERE, NEEDS
+from tests.test_extend import PLUGGED
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -56,7 +57,14 @@ def plain(line: str) -> str:
 LINES = [(page, line) for page in PAGES for line in commands(page)]
 OURS = [(p, line) for p, line in LINES if re.match(r"(\S+ .*\| )?(\.venv/bin/)?naic ", line)]
 THEIRS = [line for page, line in LINES if (page, line) not in OURS]
+<<<<<<< HEAD
 AT_ONCE = ("shapes",)  # it has no options apart from the work: it is run, or nothing
+=======
+# What takes a module of the same page is run by tests/test_extend.py.
+WITH_PLUGINS = {page.name for page, line in OURS if " --plugin " in line}
+OURS = [(page, line) for page, line in OURS if page.name not in WITH_PLUGINS]
+AT_ONCE = ("show", "shapes")  # they have no options apart from the work: they are run, or nothing
+>>>>>>> main
 RUN_HERE = [(page, line) for page, line in OURS if plain(line) not in ELSEWHERE]
 
 
@@ -134,6 +142,7 @@ def _glob(word: str) -> str:
 
 
 def test_all_pages_are_looked_at() -> None:
+    assert {*PLUGGED} == WITH_PLUGINS
     assert len(OURS) >= 60
     named = {words_of(line)[0] for _, line in OURS}
     assert named == {*VERBS} == {*NEEDS}

@@ -2,41 +2,33 @@
 
 import importlib
 import json
+import os
 import re
 import shlex
+import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from naic.backbones.load import BACKBONES
 from naic.cli.main import main
 from naic.data.features import StoredRecord
-from naic.models.captioners import CAPTIONERS
 from naic.train.config import settings_toml
 from tests.docs_needs import write_modules
-from tests.images.images import encode, photo
+from tests.plugging import unplugged
 from tests.tasks.teachers import make_teacher
 from tests.train.runs import make_learnable_store, make_settings
 
 DOCS = Path(__file__).parent.parent / "docs"
 MODULES = {"my_length": "near", "my_words": "wording", "my_style": "style"}  # of add-reward.md
+PLUGGED = ("add-backbone.md", "add-captioner.md")
 
 
 def blocks(page: str, language: str) -> list[str]:
     text = (DOCS / page).read_text(encoding="utf-8")
     return re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)
-
-
-def example(page: str) -> dict[str, Any]:
-    """What the page's only piece of Python defines."""
-    (code,) = blocks(page, "python")
-    names: dict[str, Any] = {"__name__": page}
-    exec(code, names)
-    return names
 
 
 def asked(module: str, function: str, *texts: str) -> list[float]:
@@ -98,24 +90,45 @@ def test_a_reward_from_python(page: None, capsys: pytest.CaptureFixture[str]) ->
     assert "[cmal.reward]\nshort = 0.5\n" in Path("runs/short/config.toml").read_text()
 
 
-def test_the_backbone_and_the_captioner_go_through_the_commands(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def write_files(page: str) -> None:
+    """The module and the settings of a page, under the names that it gives them."""
+    text = (DOCS / page).read_text(encoding="utf-8")
+    (name,) = re.findall(r"The file `(\w+\.py)`:\n\n```python", text)
+    (code,) = blocks(page, "python")
+    Path(name).write_text(code)
+    for settings in blocks(page, "toml"):
+        assert "`run.toml`:\n\n```toml" in text
+        Path("run.toml").write_text(settings)
+
+
+@pytest.mark.parametrize("page", PLUGGED)
+def test_a_plug_in_goes_through_the_commands_of_its_page(
+    page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setitem(BACKBONES, "means", example("add-backbone.md")["MEANS"])
-    monkeypatch.setitem(CAPTIONERS, "mean", example("add-captioner.md")["MEAN"])
-    Path("photo.png").write_bytes(encode(photo(), "PNG"))
-    (settings,) = blocks("add-captioner.md", "toml")
-    Path("run.toml").write_text(settings)
-    prepared = "prepare shapes 60 --backbone means --out store"
-    assert f"naic {prepared}" in (DOCS / "add-backbone.md").read_text(encoding="utf-8")
-    assert main([*prepared.split(), "--device", "cpu"]) == 0
-    assert main(["show", "store"]) == 0
-    assert "means" in capsys.readouterr().out
-    assert main(["train", "run.toml"]) == 0
-    capsys.readouterr()
-    assert main(["caption", "--model", "run/best", "photo.png", "--device", "cpu"]) == 0
-    assert capsys.readouterr().out.startswith("photo.png: ")
+    write_files(page)
+    (commands,) = blocks(page, "sh")
+    said = ""
+    for line in commands.splitlines():
+        with unplugged():  # each is a process of its own to a reader
+            assert main(shlex.split(line, comments=True)[1:]) == 0, capsys.readouterr().err
+        said = capsys.readouterr().out
+    if page == "add-backbone.md":
+        assert "means" in said  # of `naic show`
+        return
+    assert said.count(".png: ") == 3  # of `naic caption`
+    assert 'made_with = [\n    "mean_captioner",\n]' in Path("run/best/config.toml").read_text()
     distil = ["distil", "run/best", "--features", "store", "--out", "pseudo"]
-    assert main(distil) == 2
-    assert "cannot search for sentences" in capsys.readouterr().err
+    with unplugged():
+        assert main([*distil, "--plugin", "mean_captioner"]) == 2
+        assert "cannot search for sentences" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", PLUGGED)
+def test_so_it_does_in_a_shell(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the script, which does not look in the current folder by itself."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")
+    write_files(page)
+    subprocess.run(["bash", "-ec", *blocks(page, "sh")], check=True)

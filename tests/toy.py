@@ -1,13 +1,11 @@
-"""All that a captioner is: settings, a network, how it is asked for words, and one line."""
+"""All that a captioner is, as a plug-in: settings, a network, and how it is asked for words."""
 
 from dataclasses import dataclass
 
-import pytest
 import torch
 from torch import Tensor, nn
 
 from naic.decode.policy import parallel
-from naic.models.captioners import CAPTIONERS
 from naic.models.contract import CaptionerSpec, Proposed
 from naic.text.vocabulary import NEVER
 
@@ -41,9 +39,4 @@ def propose(model: Bag, features: Tensor, mask: Tensor | None, choices: int) -> 
     return Proposed(*parallel(logits, min(choices, model.words - len(NEVER))))
 
 
-BAG = CaptionerSpec(BagConfig, Bag, propose)
-
-
-def add_bag(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The one line."""
-    monkeypatch.setitem(CAPTIONERS, "bag", BAG)
+CAPTIONERS = {"bag": CaptionerSpec(BagConfig, Bag, propose)}

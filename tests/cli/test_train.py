@@ -18,7 +18,7 @@ from naic.train.logs import read_metrics
 from naic.train.loop import train
 from naic.train.settings import Settings
 from tests.models.conftest import one_thread
-from tests.toy import add_bag
+from tests.plugging import unplugged
 from tests.train.runs import enter, make_home, run_settings
 
 __all__ = ["one_thread"]
@@ -78,12 +78,13 @@ def test_help_lists_every_setting_with_its_meaning_and_default(
     assert re.search(r"data.features STORE [^(]*\(required, here or in CONFIG\)", told)
 
 
+@pytest.mark.parametrize("words", [["--captioner", "bag", "--plugin", "tests.toy"], ["bag.toml"]])
 def test_help_lists_the_settings_of_another_captioner(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    words: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    add_bag(monkeypatch)
-    with pytest.raises(SystemExit):
-        main(["train", "--captioner", "bag", "--help"])
+    Path("bag.toml").write_text('captioner = "bag"\nplugins = ["tests.toy"]\n')
+    with unplugged(), pytest.raises(SystemExit):
+        main(["train", *words, "--help"])
     text = capsys.readouterr().out
     assert "--model.hidden INT" in text
     assert "--model.width" not in text
@@ -232,7 +233,10 @@ def test_several_processes_are_started_with_the_same_words(
     monkeypatch.setattr(launch_module, "launch", launch)
     words = ["config.toml", "--nproc", "4", "--resume", "auto"]
     assert main(["train", *words]) == 7
-    assert started == [(4, ["-m", "naic", "train", *words])]
+    with unplugged():
+        assert main(["train", "--plugin=tests.toy", *words]) == 7
+    told = ["-m", "naic", "train", *words]
+    assert started == [(4, told), (4, [*told, "--plugin", "tests.toy"])]
     assert not RUN.exists()
 
 

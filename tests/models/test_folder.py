@@ -30,6 +30,11 @@ class TinyConfig:
     name: str = 'q"uote'
 
 
+@dataclass(frozen=True)
+class SeeingConfig(TinyConfig):
+    backbone: str = ""
+
+
 def _build_tiny(config: TinyConfig, features: int, words: int) -> nn.Module:
     return nn.Sequential(nn.Linear(features, config.width), nn.Linear(config.width, words))
 
@@ -69,6 +74,48 @@ def test_a_model_comes_back_as_it_was(tmp_path: Path) -> None:
     assert loaded.spec is TINY
     assert not loaded.model.training
     assert (tmp_path / "model" / "README.md").read_text() == "# Tiny\n"
+
+
+def test_it_says_which_plug_ins_it_was_made_with_if_there_were_any(tmp_path: Path) -> None:
+    write_tiny(tmp_path / "plain")
+    assert "made_with" not in (tmp_path / "plain" / "config.toml").read_text()
+    own = replace(SETTINGS, made_with=("mine", "other.one"))
+    write_tiny(tmp_path / "model", own)
+    assert load_model(tmp_path / "model").settings == own
+
+
+@pytest.mark.parametrize(
+    "name", ["tempting", "./tempting.py", "tempting\nnaic: all is well", "\x1b[2J"]
+)
+@pytest.mark.parametrize("inside", [False, True])
+def test_what_it_was_made_with_is_told_and_never_imported(
+    name: str, inside: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An unknown captioner, or a backbone inside a known one."""
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "tempting.py").write_text("raise RuntimeError('it was imported')\n")
+    write_tiny(tmp_path / "model", replace(SETTINGS, made_with=(name,)))
+    path = tmp_path / "model" / "config.toml"
+    if inside:
+        spec = replace(TINY, holds_backbone=True, config=SeeingConfig)
+        monkeypatch.setitem(CAPTIONERS, "tiny", spec)
+        path.write_text(path.read_text() + 'backbone = "unheard"\n')
+    else:
+        path.write_text(path.read_text().replace('"tiny"', '"unheard"'))
+    with pytest.raises(CheckpointError) as caught:
+        load_model(tmp_path / "model")
+    assert "asks for a plug-in" in caught.value.hint
+    assert ("--plugin tempting (" in caught.value.hint) == (name == "tempting")
+    assert str(caught.value).isprintable()
+
+
+@pytest.mark.parametrize("value", ['"mine"', "[1]", "{ a = 1 }"])
+def test_plug_ins_that_are_no_list_of_texts_are_refused(value: str, tmp_path: Path) -> None:
+    write_tiny(tmp_path / "model")
+    path = tmp_path / "model" / "config.toml"
+    path.write_text(f"made_with = {value}\n{path.read_text()}")
+    with pytest.raises(CheckpointError, match="made_with"):
+        load_model(tmp_path / "model")
 
 
 @pytest.mark.parametrize("captioner", CAPTIONERS)

@@ -22,7 +22,15 @@ def test_what_a_captioner_can_do() -> None:
     public = {name for name in vars(Captioner) if not name.startswith("_")}
     assert public == {"caption", "each", "explain", "pipeline", "say", "texts"}
     named = get_type_hints(Captioner.__init__)
-    assert list(named) == ["model", "device", "runtime", "precision", "rescore", "return"]
+    assert list(named) == [
+        "model",
+        "device",
+        "runtime",
+        "precision",
+        "rescore",
+        "plugins",
+        "return",
+    ]
 
 
 def test_neither_torch_nor_onnx_runtime_comes_in_before_there_is_a_model() -> None:

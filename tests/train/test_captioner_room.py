@@ -1,6 +1,7 @@
 """There is room for another captioner: one that is written here is trained, scored and kept."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,10 +12,12 @@ from naic.models.captioners import CAPTIONERS
 from naic.models.folder import load_model
 from naic.tasks.evaluate.options import EvaluateOptions
 from naic.tasks.evaluate.run import evaluate
+from naic.tasks.reproduce.preset import is_finished
 from naic.train.config import read_settings
 from naic.train.logs import read_metrics
 from naic.train.loop import train
-from tests.toy import Bag, BagConfig, add_bag
+from tests.plugging import plugged
+from tests.toy import Bag, BagConfig
 from tests.train.runs import COMMAND, EPOCH, LENGTH, VALIDATION, enter, make_home, run_settings
 
 RUN = Path("run")
@@ -26,9 +29,9 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def here(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    add_bag(monkeypatch)
-    return enter(home, tmp_path, monkeypatch)
+def here(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    with plugged("tests.toy"):
+        yield enter(home, tmp_path, monkeypatch)
 
 
 def write_config(stage: str = "student_xe", extra: str = "") -> Path:
@@ -79,18 +82,42 @@ def test_its_report_is_like_any_other(here: Path) -> None:
     assert report["parameters"] == 9 * 24 + 24 + 25 * LENGTH * words
 
 
-def test_its_model_folder_is_loaded_by_those_who_know_it(
-    here: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_its_model_folder_is_loaded_by_those_who_know_it(here: Path) -> None:
     train(run_settings("student_xe", captioner="bag", model=None))
     loaded = load_model(RUN / "best")
     assert isinstance(loaded.model, Bag)
     assert loaded.settings.model == BagConfig()
-    monkeypatch.delitem(CAPTIONERS, "bag")
-    with pytest.raises(CheckpointError, match="there is no captioner 'bag'"):
+    del CAPTIONERS["bag"]
+    with pytest.raises(CheckpointError, match=r"no captioner 'bag'\. .*--plugin tests\.toy "):
         load_model(RUN / "best")
     with pytest.raises(ConfigError, match="there is no captioner 'bag'"):
         read_settings(write_config())
+
+
+def test_the_run_and_its_model_say_which_plug_in_that_was(here: Path) -> None:
+    settings = run_settings("student_xe", captioner="bag", model=None)
+    assert settings.plugins == ()  # as if the command line had named it
+    train(settings)
+    assert is_finished(settings)
+    assert load_model(RUN / "best").settings.made_with == ("tests.toy",)
+    kept = RUN / "config.toml"
+    assert read_settings(kept).plugins == ("tests.toy",)
+    moved = kept.read_text().replace("tests.toy", "where.it.was")
+    kept.write_text(moved)  # a module that has moved makes no other run
+    train(run_settings("student_xe", captioner="bag", model=None, epochs=2.0), resume=True)
+
+
+def test_a_start_model_imports_nothing(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    train(run_settings("student_xe", captioner="bag", model=None))
+    monkeypatch.syspath_prepend(here)
+    Path("tempting.py").write_text("raise RuntimeError('it was imported')\n")
+    config = RUN / "best" / "config.toml"
+    config.write_text(config.read_text().replace("tests.toy", "tempting").replace('"bag"', '"b"'))
+    again = read_settings(write_config(extra='start = "run/best"'), [("out", "more")])
+    with pytest.raises(CheckpointError, match=r"asks for a plug-in.* --plugin tempting "):
+        train(again)
+    with pytest.raises(ConfigError, match="made_with"):  # nor given by mistake
+        read_settings(config, [("out", "more"), ("stage", "student_xe"), ("data.features", "f")])
 
 
 def test_it_learns_by_reinforcement_too(here: Path) -> None:

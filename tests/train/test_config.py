@@ -1,5 +1,6 @@
 """The settings of a run: what a file may say, and what is refused with its name."""
 
+import re
 import tomllib
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,6 +18,7 @@ from naic.models.config import TransformerConfig
 from naic.models.contract import CaptionerSpec
 from naic.train.config import check, model_config, read_settings, settings_toml
 from naic.train.settings import Settings
+from tests.plugging import unplugged
 from tests.train.runs import CAPTIONER_OF, make_settings
 
 CONFIGS = sorted(
@@ -286,6 +288,36 @@ def test_a_captioner_of_the_callers_own(tmp_path: Path, monkeypatch: pytest.Monk
         read_settings(path)
     monkeypatch.setitem(CAPTIONERS, "mine", own)
     assert model_config(read_settings(path)) == Size(5)
+
+
+def test_plug_ins_that_the_file_names_are_used(tmp_path: Path) -> None:
+    path = tmp_path / "config.toml"
+    path.write_text(PLAIN.replace("causal", "bag").replace("teacher_xe", "student_xe"))
+    with pytest.raises(ConfigError, match=r"no captioner 'bag'.* --plugin MODULE"):
+        read_settings(path)
+    given = [("model.hidden", "7"), ("plugins", '["tests.toy"]')]
+    with unplugged():
+        assert model_config(read_settings(path, given)).hidden == 7
+    path.write_text('plugins = ["tests.toy"]\n' + path.read_text())
+    with unplugged():
+        settings = read_settings(path, [("captioner", "bag")])
+        assert settings.plugins == ("tests.toy",)
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        ('"tests.toy"', "'tests.toy' is no list of modules"),
+        ("3", "3 is no list of modules"),
+        ("[3]", "'3' is no name of a module"),
+        ('["no_such"]', "there is no module no_such"),
+    ],
+)
+def test_plug_ins_that_cannot_be(value: str, told: str, tmp_path: Path) -> None:
+    path = tmp_path / "config.toml"
+    path.write_text(f"plugins = {value}\n{PLAIN}")
+    with pytest.raises(ConfigError, match=re.escape(f"{path}: plugins: {told}")):
+        read_settings(path)
 
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: f"{path.parent.name}/{path.stem}")

@@ -1,10 +1,10 @@
 """One way to get a backbone by name, ready to be called, and one to show it many images.
 
-A new backbone is a module beside this one, and one line in `BACKBONES`. The module is imported when
-the backbone is asked for.
+A new backbone is a module beside this one, and one line in `BACKBONES`; or a plug-in's
+(`naic.plugins`). The module is imported when the backbone is asked for.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -17,6 +17,7 @@ from naic.data.decoding import decode_batches
 from naic.data.joined import TUNED
 from naic.device import choose_device, keep_freed_memory
 from naic.errors import BackboneError, ConfigError, ImageError, MissingExtraError
+from naic.importing import asks_for
 
 if TYPE_CHECKING:
     from naic.images.sources import ImageSource
@@ -126,6 +127,7 @@ BACKBONES: dict[str, BackboneSpec] = {
     "blobs": BackboneSpec(_blobs, weightless=True),
     "pixels": BackboneSpec(_pixels, dtype="uint8", weightless=True),
 }
+BROUGHT: dict[str, str] = {}  # of those that a plug-in brought, by name, its module
 _TIMM = BackboneSpec(_timm)
 
 
@@ -158,6 +160,7 @@ def load_backbone(
     pixels: int | None = None,
     weights: Path | None = None,
     device: str = "auto",
+    made_with: Sequence[str] | None = None,
 ) -> Backbone:
     """A backbone by name: one of `BACKBONES`, or `timm:NAME`.
 
@@ -174,8 +177,9 @@ def load_backbone(
         weights: the folder of a model that has such a backbone inside; for a `timm:` model or a
             vision transformer also a safetensors file. None takes the pretrained ones.
         device: `auto` (CUDA when there is one), `cpu`, `cuda`, `cuda:1`, ...
+        made_with: the plug-ins that the model folder tells of which names this backbone.
     """
-    spec = backbone_spec(name)
+    spec = backbone_spec(name, made_with)
     if weights is not None and spec.weightless:
         raise ConfigError("--weights", f"{name} has no weights", "Leave it out.")
     plain = name.removesuffix(COLOURS)
@@ -193,7 +197,7 @@ def load_backbone(
     return Backbone(name, module, digest, size, regions, dim, chosen, spec.dtype)
 
 
-def backbone_spec(name: str) -> BackboneSpec:
+def backbone_spec(name: str, made_with: Sequence[str] | None = None) -> BackboneSpec:
     """What there is to know of the backbone of this name."""
     plain = name.removesuffix(COLOURS)
     if plain.startswith(TIMM):
@@ -202,8 +206,8 @@ def backbone_spec(name: str) -> BackboneSpec:
         return _VIT  # one, perhaps with the side of its grid, or several joined
     spec = BACKBONES.get(plain)
     if spec is None or (name != plain and spec.weightless):
-        known = ", ".join(BACKBONES)
-        raise BackboneError(name, "unknown backbone", f"Try {known} or {TIMM}NAME.")
+        hint = f"Try {', '.join(BACKBONES)} or {TIMM}NAME. {asks_for(made_with)}"
+        raise BackboneError(name, "unknown backbone", hint)
     return spec
 
 

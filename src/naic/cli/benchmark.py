@@ -54,8 +54,11 @@ def _show(report: Report) -> None:
     print(f"machine: {about['processor']}, {about['cores']} cores, {about['threads']} threads")
     print(f"device:  {about['device']}; {packages}, Python {about['python']}")
     model = report.model
-    layers = f"{model['encoder_layers']} + {model['decoder_layers']} layers of {model['width']}"
-    print(f"model:   {model['name']}, {model['weights']:,} weights, {layers}, {model['sight']}")
+    said = [model["name"], f"{model['weights']:,} weights"]
+    if {"encoder_layers", "decoder_layers", "width"} <= model.keys():
+        layers = f"{model['encoder_layers']} + {model['decoder_layers']}"
+        said.append(f"{layers} layers of {model['width']}")
+    print(f"model:   {', '.join([*said, model['sight']])}")
     for part, title in TITLES.items():
         rows = [row for row in report.rows if row.part == part]
         if rows:

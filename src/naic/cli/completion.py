@@ -15,6 +15,7 @@ import tyro
 from tyro.conf import FlagCreatePairsOff, Positional, arg
 
 from naic.cli.main import VERBS
+from naic.plugins import OPTION
 
 HELP = """Print a script that completes naic's verbs, options, choices and file names.
 
@@ -74,7 +75,7 @@ def _completion(shell: tyro.conf.Positional[Shell]) -> Shell:
 
 def describe(verb: str) -> Verb:
     """A verb as its options tell of it."""
-    options = [Option(("-h", "--help"), "flag")]
+    options = [Option(("-h", "--help"), "flag"), Option((OPTION,), "text")]
     if verb == "prepare":
         options.append(Option(("--config",), "files"))  # a file with any of the others
     words: tuple[str, ...] = ()

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from naic.cli.main import parse
 from naic.cli.pack import print_graphs
 from naic.cli.screen import print_problems, progress
+from naic.plugins import OPTION_WORDS
 from naic.progress import Callbacks
 from naic.runtime.graphs import precisions
 from naic.tasks.finetune.plan import FinetuneOptions
@@ -36,7 +37,8 @@ def run(arguments: Sequence[str]) -> int:
     if options.dry_run:
         return _print_dry_run(dry_run(options))
     callbacks = Callbacks(lambda text: print(text, file=sys.stderr), progress)
-    done = finetune(options, callbacks, f"naic finetune {shlex.join(arguments)}")
+    command = f"naic finetune {shlex.join([*arguments, *OPTION_WORDS])}"
+    done = finetune(options, callbacks, command)
     code = _print_finetuned(done, options)
     if not precisions(options.out / "best"):
         print_graphs(options.out / "best")

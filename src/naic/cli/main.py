@@ -116,7 +116,8 @@ def _choose(words: list[str]) -> int:
 
 def _run(verb: str, arguments: list[str]) -> int:
     try:
-        code: int = importlib.import_module(VERBS[verb][0]).run(arguments)
+        own = _use_plugins(arguments)
+        code: int = importlib.import_module(VERBS[verb][0]).run(own)
     except NaicError as error:
         if os.environ.get("NAIC_DEBUG"):
             raise
@@ -134,6 +135,21 @@ def _run(verb: str, arguments: list[str]) -> int:
     return code
 
 
+def _use_plugins(arguments: list[str]) -> list[str]:
+    """Import what `--plugin MODULE` names, which any verb takes; gives the other words."""
+    others: list[str] = []
+    coming = iter(arguments)
+    for word in coming:
+        option, equals, value = word.partition("=")
+        if option == "--plugin":
+            from naic import plugins  # few give it, and all wait for what is imported
+
+            plugins.use(value if equals else next(coming, ""), plugins.OPTION)
+        else:
+            others.append(word)
+    return others
+
+
 def _help() -> str:
     width = max(map(len, VERBS))
     verbs = "\n".join(f"  {verb:<{width}}  {what}" for verb, (_, what) in VERBS.items())
@@ -145,4 +161,5 @@ verbs:
 {verbs}
 
 `naic VERB --help` explains a verb. `naic --version` names this version.
+`--plugin MODULE` after any verb imports a Python module of yours: captioners, backbones.
 Exit codes: 0 all done; 1 failed; 2 bad usage; 3 done, but some inputs could not be used."""

@@ -11,6 +11,7 @@ from rich.table import Table
 
 from naic.cli.main import SOME_SKIPPED, parse
 from naic.cli.screen import progress
+from naic.plugins import OPTION_WORDS
 from naic.progress import Callbacks
 from naic.tasks.reproduce.gallery import Example, mark
 from naic.tasks.reproduce.report import Reproduced, table_name
@@ -46,7 +47,7 @@ def run(arguments: Sequence[str]) -> int:
         print("Nothing was written (--dry-run).")
         return 0
     callbacks = Callbacks(partial(print, file=sys.stderr), progress)
-    command = f"naic reproduce {shlex.join(arguments)}"
+    command = f"naic reproduce {shlex.join([*arguments, *OPTION_WORDS])}"
     if options.study is not None:
         return _print_study(run_study(options, callbacks, command), options)
     return _print(reproduce(options, callbacks, command), options)

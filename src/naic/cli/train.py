@@ -17,6 +17,7 @@ from naic.cli.main import BAD_USAGE, INTERRUPTED
 from naic.config import read_toml, value_of
 from naic.errors import ConfigError
 from naic.models.config import TransformerConfig
+from naic.plugins import OPTION_WORDS, use_all
 from naic.train.settings import STAGE_NAMES, Settings
 
 HELP = """Train a captioner: one stage on a feature store.
@@ -130,8 +131,8 @@ def run(arguments: Sequence[str]) -> int:
         chosen = settings.run
         check_shares(chosen.batch, request.nproc, chosen.accumulate)  # said once, not by each
         take_rewards(settings)
-        return launch(request.nproc, ["-m", "naic", "train", *arguments])
-    command = f"naic train {shlex.join(arguments)}"
+        return launch(request.nproc, ["-m", "naic", "train", *arguments, *OPTION_WORDS])
+    command = f"naic train {shlex.join([*arguments, *OPTION_WORDS])}"
     return _work(request, command) if worker else _train(request, command)
 
 
@@ -174,7 +175,8 @@ def _parse(words: list[str]) -> Request:
     """The options of our own, and those that are put over the file."""
     words, files = _sort_out(words)
     captioners = [word.partition("=")[2] for word in words if word.startswith("--captioner=")]
-    captioner = captioners[-1] if captioners else _captioner_in(files[-1]) if files else ""
+    named = _captioner_in(files[-1]) if files else ""
+    captioner = captioners[-1] if captioners else named
     found, unknown = _cli(_options_for(captioner), words)
     if len(files) != 1:
         why = f"one config file is needed, and there are {len(files)}"
@@ -240,9 +242,15 @@ def _options_for(captioner: str) -> Any:  # noqa: ANN401
 
 
 def _captioner_in(config: str) -> str:
-    """The captioner that the file names; what is wrong with the file is told later."""
+    """The captioner that the file names, made known if it is a plug-in's.
+
+    What is wrong with the file is told later.
+    """
     try:
-        return str(read_toml(Path(config)).get("captioner", ""))
+        values = read_toml(Path(config))
+        if values.get("plugins"):
+            use_all(values["plugins"])
+        return str(values.get("captioner", ""))
     except ConfigError:
         return ""
 

@@ -45,6 +45,7 @@ _FURTHER: tuple[tuple[View, str, str], ...] = (
     ("mirrored", MIRRORED_ID, MIRRORED_NAME),
     ("cropped", CROPPED_ID, CROPPED_NAME),
 )
+PLUGIN = "plugin"  # in the index of a store: the module that its backbone came from, for people
 _ARRAYS = {**dict(KINDS.values()), "I64": "<i8"}
 Mask = npt.NDArray[np.bool_]
 

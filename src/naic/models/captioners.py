@@ -1,9 +1,9 @@
 """The captioners there are, and how one starts from another's weights.
 
-A new one is a module beside this one, and one line here.
+A new one is a module beside this one, and one line here; or a plug-in's (`naic.plugins`).
 """
 
-from collections.abc import Iterator, Mapping, MutableMapping
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from importlib import import_module
 from typing import NamedTuple
 
@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from naic.errors import CheckpointError, ConfigError
+from naic.importing import asks_for
 from naic.models.chain import TRANSITIONS
 from naic.models.contract import CaptionerSpec
 
@@ -60,12 +61,18 @@ CAPTIONERS = Captioners(
         "fnic": "fnic:FNIC",
     }
 )
+BROUGHT: dict[str, str] = {}  # of those that a plug-in brought, by name, its module
 
 
-def captioner_spec(name: str, where: str = "captioner") -> CaptionerSpec:
-    """The captioner of this name; `where` it was named, for the error if there is none."""
+def captioner_spec(
+    name: str, where: str = "captioner", made_with: Sequence[str] | None = None
+) -> CaptionerSpec:
+    """The captioner of this name.
+
+    For the error if there is none: `where` it was named, and what the file was `made_with`.
+    """
     if name not in CAPTIONERS:
-        hint = f"There are: {', '.join(CAPTIONERS)}. A newer naic may know it."
+        hint = f"There are: {', '.join(CAPTIONERS)}. {asks_for(made_with)}"
         raise ConfigError(where, f"there is no captioner {name!r}", hint)
     return CAPTIONERS[name]
 

@@ -1,7 +1,8 @@
 """The contract of a captioner: all that train, distil, caption, benchmark, export and pack know.
 
-A captioner is one module in this folder: a frozen dataclass of settings, a network, and how the
-network is asked for words, put together as a `CaptionerSpec`; and one line in `captioners.py`.
+A captioner is one module: a frozen dataclass of settings, a network, and how the network is asked
+for words, put together as a `CaptionerSpec`. It is in this folder, with one line in
+`captioners.py`, or outside the package, as a plug-in.
 """
 
 from collections.abc import Callable

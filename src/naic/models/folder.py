@@ -28,6 +28,7 @@ from naic.backbones.inside import current_name
 from naic.config import read_toml, structure, to_toml
 from naic.errors import CheckpointError, ConfigError
 from naic.files import CARD, CODES, CONFIG, VOCABULARY, WEIGHTS, safetensors_header, whole_folder
+from naic.importing import asks_for
 from naic.models.captioners import captioner_spec
 from naic.models.config import current_keys
 from naic.models.contract import CaptionerSpec
@@ -69,6 +70,7 @@ class ModelSettings:
         model: the captioner's own settings: a dataclass of the type that its spec names.
         pixels: the images' size a side when the features were made; None: not known.
         digest: SHA-256 of the backbone's weights; empty: not known, or it is inside the model.
+        made_with: the plug-ins that it came from, for people: nothing is imported for it.
     """
 
     captioner: str
@@ -78,6 +80,7 @@ class ModelSettings:
     model: Any
     pixels: int | None = None
     digest: str = ""
+    made_with: tuple[str, ...] | None = None
 
 
 class LoadedModel(NamedTuple):
@@ -242,12 +245,18 @@ def _read_settings(path: Path) -> tuple[ModelSettings, CaptionerSpec]:
     """The settings in `path`, checked to the last key, and the captioner that they name."""
     try:
         settings = structure(read_toml(path), ModelSettings, str(path))
-        spec = captioner_spec(settings.captioner, str(path))
+        spec = captioner_spec(settings.captioner, str(path), settings.made_with)
         if not isinstance(settings.model, dict):
             raise CheckpointError(str(path), "model is no table", "Use the file as it was saved.")
         model = structure(current_keys(settings.model), spec.config, str(path), "model")
     except ConfigError as error:
         raise CheckpointError(error.what, error.why, error.hint) from error
+    if settings.made_with and (inside := spec.backbone(model)):
+        from naic.backbones.load import can_be_inside
+
+        if not can_be_inside(inside):
+            why = f"there is no backbone {inside!r}"
+            raise CheckpointError(str(path), why, asks_for(settings.made_with))
     return replace(settings, model=model), spec
 
 

@@ -4,6 +4,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar, Unpack, overload
 
 import numpy as np
@@ -69,6 +70,7 @@ class Captioner:
         runtime: str = "auto",
         precision: str = "auto",
         rescore: str | Path | Rescoring | None = None,
+        plugins: Sequence[str | ModuleType] = (),
     ) -> None:
         """Load a model; without one named, the one inside naic.
 
@@ -80,6 +82,7 @@ class Captioner:
             precision: "auto", "float32", "bfloat16", "float16" or "int8".
             rescore: a causal model, the teacher of a parallel one: it chooses which of the ten
                 likeliest sentences is said. A `Rescoring` for another number of them.
+            plugins: modules of yours that bring captioners or backbones; see `naic.plugins`.
 
         Raises:
             CheckpointError: there is no such model, or it is damaged.
@@ -87,6 +90,10 @@ class Captioner:
             MissingExtraError: the backbone's weights, or ONNX Runtime, are not installed.
             ConfigError: the device is not there or too small, or the runtime does not fit it.
         """
+        if plugins:
+            from naic.plugins import use_all
+
+            use_all(plugins)
         where = shipped_model() if model is None else model
         if rescore is not None and not isinstance(rescore, Rescoring):
             rescore = Rescoring(rescore)

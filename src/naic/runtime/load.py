@@ -148,7 +148,9 @@ def load_whole(folder: Path) -> LoadedWhole:
 
 def _backbone(folder: Path, settings: ModelSettings, pixels: int) -> nn.Module:
     """What the features came from, if it is here."""
-    found = load_backbone(settings.backbone, pixels=pixels, device="cpu")
+    found = load_backbone(
+        settings.backbone, pixels=pixels, device="cpu", made_with=settings.made_with
+    )
     if settings.digest and found.digest != settings.digest:
         why = f"it learnt from {settings.backbone} with other weights than those installed"
         hint = (

@@ -215,7 +215,9 @@ def _check_backbone(options: DistilOptions, teacher: "Teacher") -> None:
     from naic.backbones.load import load_backbone
 
     own = teacher.settings
-    found = load_backbone(own.backbone, pixels=own.pixels, device=options.device)
+    found = load_backbone(
+        own.backbone, pixels=own.pixels, device=options.device, made_with=own.made_with
+    )
     if own.digest and own.digest != found.digest:
         why = f"it learnt from {own.backbone} with weights of its own, which no package has"
         hint = (

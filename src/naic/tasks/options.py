@@ -11,6 +11,7 @@ from tyro.conf import FlagCreatePairsOff, Positional, arg
 
 from naic.data.records import ReaderName
 from naic.errors import ConfigError
+from naic.plugins import OPTION_WORDS
 
 WIDEST_BEAM = 100
 WORDS = 11  # that a teacher writes when it is timed: the usual ten, and the period
@@ -223,7 +224,7 @@ class PackOptions:
             words += ["--calibrate", str(self.calibrate)]
             count = self.calibration_images or CALIBRATION_IMAGES
             words += ["--calibration-images", str(count)]
-        return shlex.join(words)
+        return shlex.join([*words, *OPTION_WORDS])
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,4 +295,5 @@ class ExportOptions:
         """What was typed, for the card."""
         model = [] if self.model is None else [str(self.model)]
         words = ["naic", "export", *model, "--out" if self.web is None else "--web"]
-        return shlex.join([*words, str(self.folder), "--precision", self.kind])
+        words += [str(self.folder), "--precision", self.kind]
+        return shlex.join([*words, *OPTION_WORDS])

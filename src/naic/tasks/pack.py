@@ -11,6 +11,7 @@ from naic import __version__
 from naic.config import to_toml
 from naic.errors import CheckpointError, ConfigError
 from naic.files import CARD, CODES, VOCABULARY, WEIGHTS, printable
+from naic.importing import asks_for
 from naic.tasks.options import CALIBRATION_IMAGES, PackOptions
 
 if TYPE_CHECKING:  # torch takes a second to import: not before there is work for it
@@ -203,8 +204,10 @@ def _with_backbone(options: PackOptions, loaded: "LoadedModel") -> _Seeing:
         return _Seeing(weights, settings, "the model's own", loaded.model.get_submodule("backbone"))
     if not can_be_inside(name):
         why = f"it learnt from features of {name or 'an unknown backbone'}, which cannot be packed"
-        known = ", ".join(trainable_names())
-        raise ConfigError(str(options.model), why, f"Such backbones are: {known}.")
+        hint = f"Such backbones are: {', '.join(trainable_names())}."
+        if settings.made_with:
+            hint = f"{hint} {asks_for(settings.made_with)}"
+        raise ConfigError(str(options.model), why, hint)
     pixels = settings.pixels or DEFAULT_PIXELS
     if pixels % CELL:
         why = (

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from naic.data.decoding import stand_back
-from naic.data.features import FeatureStore, refuse_unknown
+from naic.data.features import PLUGIN, FeatureStore, refuse_unknown
 from naic.data.joined import SEEN, TUNED, read_seen
 from naic.data.readers import Reading, read
 from naic.data.records import Problems, Record
@@ -187,7 +187,11 @@ def _settings(options: PrepareOptions, backbone: "Backbone") -> dict[str, Any]:
 
 def _notes(options: PrepareOptions) -> dict[str, Any]:
     """What follows from the settings' digest of the weights, but cannot be read from it."""
-    return {TUNED: True} if options.weights is not None and options.weights.is_dir() else {}
+    from naic.backbones.load import BROUGHT, COLOURS
+
+    tuned = options.weights is not None and options.weights.is_dir()
+    plugin = BROUGHT.get(options.backbone.removesuffix(COLOURS))
+    return ({TUNED: True} if tuned else {}) | ({PLUGIN: plugin} if plugin else {})
 
 
 def _note_seen(options: PrepareOptions) -> None:

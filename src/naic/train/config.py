@@ -2,16 +2,17 @@
 
 import difflib
 from collections.abc import Sequence
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, Literal, get_type_hints
 
 from naic.config import read_toml, structure, to_toml, value_of
 from naic.errors import ConfigError
-from naic.models.captioners import CAPTIONERS, captioner_spec
+from naic.models.captioners import BROUGHT, CAPTIONERS, captioner_spec
 from naic.models.config import current_keys
 from naic.models.contract import CaptionerSpec
+from naic.plugins import use_all
 from naic.text import MAX_IDS
 from naic.train.own_rewards import check_rewards
 from naic.train.settings import LIMITS, Settings
@@ -22,8 +23,13 @@ from naic.train.tools import StageSpec
 def read_settings(path: Path, overrides: Sequence[tuple[str, str]] = ()) -> Settings:
     """The file with `overrides` ("run.epochs", "3") put over it, checked."""
     values = current(read_toml(path))
-    kinds = setting_kinds(Settings) | choices()
+    kinds = setting_kinds(Settings)
     del kinds["model"]  # a table, not a setting
+    if (named := dict(overrides).get("plugins")) is not None:
+        values["plugins"] = value_of(named, kinds["plugins"], "--plugins")
+    if values.get("plugins"):  # what they bring the other settings may name
+        use_all(values["plugins"], f"{path}: plugins")
+    kinds |= choices()
     captioner = str(dict(overrides).get("captioner", values.get("captioner")))
     if captioner in CAPTIONERS:  # what is in [model] only the captioner knows
         kinds |= setting_kinds(CAPTIONERS[captioner].config, "model.")
@@ -50,6 +56,7 @@ def read_settings(path: Path, overrides: Sequence[tuple[str, str]] = ()) -> Sett
 
 def current(values: dict[str, Any]) -> dict[str, Any]:
     """A run's settings, which an earlier naic may have written, by the names of today."""
+    values = {"plugins": []} | values
     table = values.get("model")
     return values | {"model": current_keys(table)} if isinstance(table, dict) else values
 
@@ -91,6 +98,20 @@ def settings_toml(settings: Settings) -> str:
     others = _tables_of_others(settings)
     names = [field.name for field in fields(settings) if field.name not in others]
     return to_toml({name: getattr(settings, name) for name in names})
+
+
+def with_plugins(settings: Settings, inside: str) -> Settings:
+    """Those too that were named on the command line, say, so that the run can go on without it.
+
+    `inside` is the backbone inside the model, if there is one.
+    """
+    found = [BROUGHT.get(settings.captioner)]
+    if inside:
+        from naic.backbones import load
+
+        found.append(load.BROUGHT.get(inside))
+    brought = [plugin for plugin in found if plugin and plugin not in settings.plugins]
+    return replace(settings, plugins=(*settings.plugins, *dict.fromkeys(brought)))
 
 
 def _tables_of_others(settings: Settings) -> set[str]:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from naic.data.batches import Targets
-from naic.data.features import FeatureStore, refuse_unknown
+from naic.data.features import PLUGIN, FeatureStore, refuse_unknown
 from naic.errors import ConfigError
 from naic.models.captioners import Taken, captioner_spec, take_weights
 from naic.models.contract import CaptionerSpec
@@ -17,7 +17,7 @@ from naic.models.folder import LoadedModel, ModelSettings, load_model
 from naic.text import Vocabulary
 from naic.text.vocabulary import NEVER
 from naic.train.card import DataSignature, sign_data
-from naic.train.config import check, model_config
+from naic.train.config import check, model_config, with_plugins
 from naic.train.kept import Kept, human_targets, open_store
 from naic.train.settings import Settings
 from naic.train.stages import stage_of
@@ -67,6 +67,7 @@ class Inputs:
     def model_settings(self) -> ModelSettings:
         """What a model folder says of its model."""
         inside = self.spec.backbone(self.config)
+        seen_by = [str(self.store.index[PLUGIN])] if PLUGIN in self.store.index else []
         return ModelSettings(
             captioner=self.settings.captioner,
             features=self.store.dim,
@@ -75,6 +76,7 @@ class Inputs:
             model=self.config,
             pixels=int(self.store.index["pixels"]),
             digest="" if inside else str(self.store.index.get("weights", "")),
+            made_with=tuple(dict.fromkeys((*self.settings.plugins, *seen_by))) or None,
         )
 
     @property
@@ -107,7 +109,7 @@ def find_inputs(settings: Settings, kept: Kept | None = None) -> Inputs:
     _check_pixels(store, wanted)
     if begun is not None:
         _check_start(settings, begun, store, wanted)
-    settings = replace(settings, model=asdict(config))
+    settings = with_plugins(replace(settings, model=asdict(config)), wanted)
     pseudo = _open_pseudo(settings)
     known_words = _teacher_words(settings, pseudo) if begun is None else begun.vocabulary
     vocabulary = _vocabulary(settings, store, known_words)

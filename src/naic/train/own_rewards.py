@@ -5,18 +5,14 @@ an option. What a folder of a run or a model holds beside them is never run.
 """
 
 import difflib
-import importlib
 import inspect
 import math
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
-from types import ModuleType
 
 from naic.data.features import StoredRecord
 from naic.errors import ConfigError
-from naic.files import CONFIG, VOCABULARY, printable
+from naic.importing import load_module
 from naic.learn.own_rewards import OwnReward, RewardFunction
 from naic.train.settings import RewardSettings, Settings
 from naic.train.stages import stage_of
@@ -102,8 +98,8 @@ def _find(settings: Settings, name: str) -> RewardFunction:
     if not colon:
         hint = f"{_WRITE} One that was given from Python is given again: train(..., rewards=...)."
         raise ConfigError(what, "names no module", hint)
-    _refuse_runs(what, place, settings)
-    module = _import(what, place)
+    own = [folder for folder in (settings.out, settings.start) if folder is not None]
+    module = load_module(place, what, never_in=own)
     found: RewardFunction | None = getattr(module, attribute, None)
     if found is None or not callable(found) or isinstance(found, type):
         functions = [name for name, value in vars(module).items() if inspect.isfunction(value)]
@@ -111,35 +107,6 @@ def _find(settings: Settings, name: str) -> RewardFunction:
         hint = f"Did you mean {place}:{close[0]}?" if close else f"Define it in {place}."
         raise ConfigError(what, f"{place} has no function {attribute!r}", hint)
     return found
-
-
-def _import(what: str, name: str) -> ModuleType:
-    """The module, looked for first in the current folder, as by `python -m`."""
-    here = str(Path.cwd())
-    if not sys.flags.safe_path and not {here, ""} & {*sys.path}:
-        sys.path.insert(0, here)
-    try:
-        return importlib.import_module(name)
-    except (Exception, SystemExit) as error:
-        if isinstance(error, ModuleNotFoundError) and f"{name}.".startswith(f"{error.name}."):
-            why = f"there is no module {error.name} in {printable(here)}, and none is installed"
-            raise ConfigError(what, why, _WRITE) from error
-        why = f"{name} cannot be imported ({type(error).__name__}: {error})"
-        raise ConfigError(what, why, f'Mend it: python -c "import {name}" shows where.') from error
-
-
-def _refuse_runs(what: str, module: str, settings: Settings) -> None:
-    """Refuse a module that lies in a run's folder or a model's: these may come from anyone."""
-    folder = Path.cwd()
-    for part in (*module.split("."), "__init__"):
-        if any(folder.glob(part)) or any(folder.glob(f"{part}.*")):
-            own = [one.resolve() for one in (settings.out, settings.start) if one is not None]
-            inside = any(folder.resolve().is_relative_to(one) for one in own)
-            if inside or all((folder / name).exists() for name in (CONFIG, VOCABULARY)):
-                why = f"{part} lies in a folder of a run or a model, whose code is not run"
-                hint = f"Move it out of {printable(str(folder))}, if you trust it."
-                raise ConfigError(what, why, hint)
-        folder /= part
 
 
 def _check_call(what: str, function: RewardFunction) -> None:

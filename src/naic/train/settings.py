@@ -270,6 +270,7 @@ class Settings:
         captioner: The kind of model: causal is the teacher, parallel the student.
         start: A model folder whose weights to begin with; its sizes hold where [model] has none.
         seed: Of the first weights, the order of the images and the noise of each step.
+        plugins: Modules of yours that bring captioners or backbones; --plugin MODULE adds one.
     """
 
     stage: str
@@ -279,6 +280,7 @@ class Settings:
     model: dict[str, Any] = field(default_factory=dict)
     start: Path | None = None
     seed: int = 1
+    plugins: tuple[str, ...] = ()
     schedule: Schedule = field(default_factory=Schedule)
     optimiser: OptimiserSettings = field(default_factory=OptimiserSettings)
     run: RunSettings = field(default_factory=RunSettings)

@@ -36,8 +36,10 @@ from naic.train.stages import make_tools, stage_of
 
 # Longer than any work that one process does alone while the others wait: a save, compiling.
 PATIENCE = timedelta(minutes=30)
-# What may change between two parts of one run: it decides when to stop, not what is learnt.
-_MAY_CHANGE = {"out", "run.epochs", "validation.report", "guard.fraction", "guard.from_epoch"}
+# What may change between two parts of one run: it decides when to stop, or where code is found, not
+# what is learnt.
+_MAY_CHANGE = {"out", "plugins", "run.epochs", "validation.report"}
+_MAY_CHANGE |= {"guard.fraction", "guard.from_epoch"}
 
 
 @dataclass(frozen=True)

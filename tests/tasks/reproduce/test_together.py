@@ -7,6 +7,7 @@ import pytest
 
 from naic.errors import CheckpointError, ConfigError
 from naic.tasks.reproduce.run import reproduce
+from tests.plugging import plugged
 from tests.tasks.reproduce.micro import Heard, make_options
 from tests.tasks.reproduce.test_going_on import figures, read
 
@@ -17,11 +18,26 @@ def one_thread_each(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("naic.tasks.reproduce.parallel_stages.os.cpu_count", lambda: 2)
 
 
+# A plug-in that leaves the number of each process that imports it.
+NOTING = """
+import os
+from pathlib import Path
+from tests.toy import CAPTIONERS
+
+Path(__file__).with_name(f"{os.getpid()}.seen").touch()
+"""
+
+
 @pytest.mark.usefixtures("one_thread_each")
-def test_the_figures_are_the_same(short: Path, preset: Path, tmp_path: Path) -> None:
+def test_the_figures_are_the_same(
+    short: Path, preset: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     heard, out = Heard(), tmp_path / "out"
     options = make_options(preset, out, quick=True, jobs=2)
-    reproduce(options, heard.callbacks, "naic reproduce --jobs 2")
+    (tmp_path / "noting.py").write_text(NOTING)
+    monkeypatch.syspath_prepend(tmp_path)
+    with plugged("noting"):
+        reproduce(options, heard.callbacks, "naic reproduce --jobs 2")
     assert figures(out) == figures(short)
     alone, together = (read(folder / "run.json")["stages"] for folder in (short, out))
     assert together.keys() == alone.keys()
@@ -31,6 +47,8 @@ def test_the_figures_are_the_same(short: Path, preset: Path, tmp_path: Path) -> 
     # Base needs the features alone, so it does not wait for the teacher to caption them.
     assert heard.lines.index("naic-base: done") > heard.lines.index("features: done")
     assert sum(line.endswith(": done") for line in heard.lines) == len(together)
+    # Each stage has a process of its own (the pool may begin one more), which knows the plug-ins.
+    assert len([*tmp_path.glob("*.seen")]) >= 1 + len(together)
 
 
 @pytest.mark.slow

@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 from tyro.conf import Positional, arg
 
 from naic.errors import ConfigError
+from naic.plugins import OPTION_WORDS
 from naic.tasks.options import WORDS
 
 Runtime = Literal["eager", "compile", "graph", "onnx"]
@@ -101,7 +102,8 @@ class BenchmarkOptions:
                 words += [name, *map(str, several)]
         words += ["--size", self.size, "--device", self.device, "--parts", self.parts]
         words += ["--words", str(self.words), "--seconds", f"{self.seconds:g}"]
-        return shlex.join(words if self.out is None else [*words, "--out", str(self.out)])
+        words += [] if self.out is None else ["--out", str(self.out)]
+        return shlex.join([*words, *OPTION_WORDS])
 
 
 BEAM = 3

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from naic.errors import TrainingError
+from naic.plugins import use_all, used
 from naic.progress import SILENT, Callbacks
 from naic.tasks.reproduce.stage_runner import StageRunner
 
@@ -42,7 +43,7 @@ def make_together(
     threads = max(1, (os.cpu_count() or 1) // jobs)
     context = multiprocessing.get_context("spawn")  # a fork would share torch's threads
     with ProcessPoolExecutor(
-        jobs, context, initializer=_begin, initargs=(os.getpid(),), max_tasks_per_child=1
+        jobs, context, initializer=_begin, initargs=(os.getpid(), used()), max_tasks_per_child=1
     ) as pool:
         while waiting or running:
             for entry in _ready(runner, waiting, list(running.values()))[: jobs - len(running)]:
@@ -69,15 +70,17 @@ def _ready(runner: StageRunner, waiting: list[Entry], running: list[Entry]) -> l
     ]
 
 
-def _begin(parent: int) -> None:
+def _begin(parent: int, plugins: tuple[str, ...]) -> None:
     """In the other process, before it has anything to do: it must not outlive the first one.
 
-    One that waits for work would wait for ever, since it holds both ends of the queue itself.
+    One that waits for work would wait for ever, since it holds both ends of the queue itself. What
+    the first one knows by `plugins` is made known here too.
     """
     from naic.train.watchdog import LAUNCHER_PID, watch_parent
 
     os.environ[LAUNCHER_PID] = str(parent)  # it may have died while this process came up
     watch_parent()
+    use_all(plugins)
 
 
 def _result(future: Future[dict[str, Any]], name: str) -> dict[str, Any]:

@@ -270,7 +270,7 @@ def is_finished(settings: "Settings") -> bool:
     """Whether a run with these very settings came to its end.
 
     `train` would tell as well, but reads all captions first. Sizes that a start model gave are in
-    the report only.
+    the report only, and so are plug-ins that the command line named.
     """
     from naic.train.config import current, settings_toml
 
@@ -279,7 +279,7 @@ def is_finished(settings: "Settings") -> bool:
         kept = current(tomllib.loads(report["config"]))
     except (OSError, ValueError, KeyError, TypeError):
         return False
-    wanted = tomllib.loads(settings_toml(settings))
+    wanted = tomllib.loads(settings_toml(settings)) | {"plugins": kept["plugins"]}
     sizes = {**kept.get("model", {}), **wanted.get("model", {})}
     wanted["model"] = sizes
     weights = settings.out / "best" / "model.safetensors"
