@@ -28,6 +28,7 @@ from naic.tasks.export_web import RUNTIME_FILES
 from naic.tasks.study.spec import read_study, runs_of
 from naic.train.config import read_settings
 from tests.runtime.small import make_model
+from tests.tasks.show.runs import make_run
 
 PHOTO = Path(skimage.__file__).parent / "data" / "rocket.jpg"
 Need = Callable[[list[str], Any], list[str]]
@@ -110,7 +111,11 @@ def prepare(words: list[str], options: Any) -> list[str]:
 
 
 def show(words: list[str], options: Any) -> list[str]:
-    main(["prepare", "shapes", "8", "--backbone", "blobs", "--out", words[1]])
+    for path in options.paths:
+        if path.name == "features":
+            main(["prepare", "shapes", "8", "--backbone", "blobs", "--out", str(path)])
+        else:
+            make_run(path / "one" if path.name == "runs" else path)
     return words
 
 

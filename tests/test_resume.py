@@ -1,13 +1,26 @@
 """Whose folder it is, and whether a run was asked for the same: one way for all tasks."""
 
+import fcntl
 import json
+import os
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from naic.errors import ConfigError, StoreError
-from naic.resume import claim, keep_request, refuse_changed, refuse_strangers
+from naic.resume import (
+    best_step,
+    checkpoints,
+    claim,
+    is_held,
+    keep_request,
+    locked,
+    refuse_changed,
+    refuse_strangers,
+    step_name,
+)
 
 REQUEST: dict[str, Any] = {"beam": 3, "model": "x" * 64, "limit": None}
 
@@ -69,3 +82,47 @@ def test_one_run_at_a_time(tmp_path: Path) -> None:
         pass
     with claim(folder, shared=True), claim(folder, shared=True):
         pass
+
+
+def test_a_look_tells_whether_a_folder_is_held(tmp_path: Path) -> None:
+    assert is_held(tmp_path) is False
+    for shared in (False, True):
+        with locked(tmp_path, shared=shared):
+            assert is_held(tmp_path) is True
+    assert is_held(tmp_path) is False
+    assert is_held(tmp_path / "none") is None
+
+
+def test_a_look_keeps_nobody_out(tmp_path: Path) -> None:
+    """Someone who looks has the lock for a moment; a writer tries again, and then has it."""
+    descriptor = os.open(tmp_path, os.O_RDONLY)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    looking = threading.Timer(0.01, os.close, [descriptor])
+    looking.start()
+    with locked(tmp_path):
+        assert is_held(tmp_path) is True
+    looking.join()
+
+
+def test_checkpoints_come_in_the_order_of_their_steps(tmp_path: Path) -> None:
+    names = [step_name(step) for step in (100_000_000, 400, 99_999_999)]
+    for name in (*names, ".saving-step-00000500.7", "step-1", "step-00000400-2"):
+        (tmp_path / "checkpoints" / name).mkdir(parents=True)
+    found = checkpoints(tmp_path)
+    assert list(found) == [400, 99_999_999, 100_000_000]
+    assert found[400] == tmp_path / "checkpoints" / "step-00000400"
+
+
+@pytest.mark.parametrize(
+    ("target", "step"),
+    [("models/step-00000400", 400), ("models/step-00000400-2", 400), ("elsewhere", None)],
+)
+def test_the_step_of_the_best_model(tmp_path: Path, target: str, step: int | None) -> None:
+    (tmp_path / "best").symlink_to(target)
+    assert best_step(tmp_path) == step
+
+
+def test_a_copied_best_model_has_no_step(tmp_path: Path) -> None:
+    assert best_step(tmp_path) is None
+    (tmp_path / "best").mkdir()
+    assert best_step(tmp_path) is None

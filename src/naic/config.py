@@ -182,6 +182,15 @@ def _problems(error: BaseException, kind: Any, path: str) -> Iterator[tuple[str,
         yield path, "is not a table", f"Write [{path}], and its keys below."
 
 
+def flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Values by their names, down to the last table: {cmal = {xe = 1}} has "cmal.xe"."""
+    for name, value in table.items():
+        if isinstance(value, Mapping):
+            yield from flat(value, f"{prefix}{name}.")
+        else:
+            yield prefix + name, value
+
+
 def to_toml(settings: Any) -> str:  # noqa: ANN401
     """A dataclass as TOML that `structure` turns into the same dataclass again.
 

@@ -19,11 +19,12 @@ TEMPORARY_SUFFIX = ".part"
 # The files of a model folder (`models/folder.py`).
 WEIGHTS, CONFIG, VOCABULARY, CARD = "model.safetensors", "config.toml", "vocab.json", "README.md"
 STYLE = "style.json"  # beside them, where the model has one
+REPRODUCTION, FINETUNING = "run.json", "finetune.json"  # what a folder of many runs was asked for
 CODES = "/codes"  # how the name of a packed weight ends in a safetensors file (`packing.py`)
 _SAVING, _REMOVED = ".saving-", ".removed-"
-# Control characters (a terminal obeys them), marks that turn the direction of a line, and lone
-# surrogates, which stand for bytes that are not UTF-8.
-_UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+# Control characters (a terminal obeys them), marks that turn the direction of a line, lone
+# surrogates, which stand for bytes that are not UTF-8, and what has no place in XML.
+_UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
 
 
 def write_atomically(path: Path, *chunks: bytes | memoryview) -> None:

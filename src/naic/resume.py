@@ -2,7 +2,8 @@
 
 A task that takes long writes down what it was asked for before it does anything else. When it is
 started again with the same request it goes on with what is there; with another one it is refused,
-and so is a folder that holds something else.
+and so is a folder that holds something else. What a training run goes on from is found here too:
+those who only look at one need no torch.
 """
 
 import contextlib
@@ -11,6 +12,8 @@ import fcntl
 import hashlib
 import json
 import os
+import re
+import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from fnmatch import fnmatch
 from io import FileIO
@@ -20,11 +23,17 @@ from typing import Any
 from naic.errors import ConfigError, Problem, StoreError, WriteError
 from naic.files import printable, what_is, write_atomically, writing
 
+# What lies where in the folder of a training run (`train/checkpoint.py`, `train/report.py`).
+CHECKPOINTS, MODELS, BEST, STATE = "checkpoints", "models", "best", "state.json"
+REPORT = "report.json"  # written last
+_STEP = re.compile(r"step-(\d{8,})")
+
 Warn = Callable[[Problem], None]
 OTHER_FOLDER = "Choose another --out."
 _LONGEST_SHOWN = 40  # letters of a setting in a message: digests are longer
 # What a file system without locks answers, such as some of a network.
 _NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS)
+_LOOK = 0.05  # seconds; a look takes microseconds
 _ALONE = "The run goes on. Give no second command that writes there before it ends."
 
 
@@ -45,7 +54,7 @@ def locked(folder: Path, *, shared: bool = False) -> Iterator[None]:
         ) from error
     try:
         try:
-            fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+            _take(descriptor, fcntl.LOCK_SH if shared else fcntl.LOCK_EX)
         except BlockingIOError:
             hint = "Wait for it to end, or choose another --out."
             raise StoreError(str(folder), "another run is writing to this folder", hint) from None
@@ -56,6 +65,32 @@ def locked(folder: Path, *, shared: bool = False) -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
+
+
+def _take(descriptor: int, kind: int) -> None:
+    """Lock at once or not at all; who only looks (`is_held`) is gone at the second try."""
+    try:
+        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        time.sleep(_LOOK)
+        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+
+
+def is_held(folder: Path) -> bool | None:
+    """Whether a writer holds the folder (see `locked`); None where that cannot be told."""
+    try:
+        descriptor = os.open(folder, os.O_RDONLY)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return None
+    finally:
+        os.close(descriptor)
+    return False
 
 
 @contextlib.contextmanager
@@ -196,3 +231,27 @@ def hold_folder(folder: Path, warn: Warn) -> Iterator[bool]:
             warn(Problem(printable(error.what), error.why, _ALONE))
             held = False
         yield held
+
+
+def step_name(step: int) -> str:
+    """The name of a step's folder: names in order are steps in order."""
+    return f"step-{step:08d}"
+
+
+def checkpoints(run: Path) -> dict[int, Path]:
+    """All checkpoints by their steps, oldest first, whole or not.
+
+    Whatever has such a name counts, so that none is missed.
+    """
+    paths = (run / CHECKPOINTS).glob("step-*")
+    matched = ((_STEP.fullmatch(path.name), path) for path in paths)
+    return dict(sorted((int(m[1]), path) for m, path in matched if m))
+
+
+def best_step(run: Path) -> int | None:
+    """The step that the best model is of; None where there is none, or a copy of it."""
+    try:
+        found = _STEP.match((run / BEST).readlink().name)  # there may be more: "step-00000400-2"
+    except OSError:
+        return None
+    return int(found[1]) if found else None

@@ -84,7 +84,7 @@ def test_errors_are_one_line_and_exit_1(capsys: pytest.CaptureFixture[str]) -> N
     assert main(["show", "no-such-folder"]) == 1
     assert capsys.readouterr().err == (
         "naic show: no-such-folder: there is no such folder. "
-        "Make a feature store with `naic prepare`.\n"
+        "Name the folder of a training run (`naic train`) or a feature store (`naic prepare`).\n"
     )
 
 

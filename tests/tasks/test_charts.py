@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from PIL import ImageFont
 
 from naic.errors import ConfigError
-from naic.tasks.charts import HEIGHT, WIDTH, Bar, Dot, Line, Scale, bars, lines, scatter
+from naic.tasks.charts import HEIGHT, WIDTH, Bar, Dot, Line, bars, lines, scatter
+from naic.tasks.drawing import Scale
 
 WIDE = ImageFont.load_default(12)
 SVG = "{http://www.w3.org/2000/svg}"

@@ -10,20 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from naic.errors import TrainingError
+from naic.train.guard import Guard
+from naic.train.settings import GuardSettings
 from naic.train.stages import STAGES
-from naic.train.validate import Guard
-from tests.train.runs import make_settings
 
 CIDERS = st.lists(st.floats(0, 3), min_size=1, max_size=12)
 
 
 def make_guard(stage: str = "teacher_xe", fraction: float = 0.5, from_epoch: float = 0.0) -> Guard:
-    start = None if stage.endswith("_xe") else "s"
-    rules = {"fraction": fraction, "from_epoch": from_epoch}
-    out = Path("runs/mine")
-    if start is None:
-        return Guard(make_settings(Path("s"), out, stage, guard=rules))
-    return Guard(make_settings(Path("s"), out, stage, guard=rules, start=start))
+    return Guard(GuardSettings(fraction, from_epoch), Path("runs/mine"), STAGES[stage].advice)
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])

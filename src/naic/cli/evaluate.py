@@ -3,12 +3,8 @@
 import sys
 from collections.abc import Sequence
 
-from rich import box
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
-
 from naic.cli.main import FAILED, SOME_SKIPPED, parse
+from naic.cli.screen import print_figures
 from naic.metrics.score import FEWEST_IMAGES
 from naic.progress import Callbacks
 from naic.tasks.evaluate import tables
@@ -24,8 +20,6 @@ BLEU, ROUGE-L and CIDEr need nothing else; METEOR needs the extra naic[metrics],
 An evaluation on the split test is written to a log before its scores are shown.
 Exit code 3 means: done, but a metric failed or bad rows of the dataset were left out."""
 OPTIONS = EvaluateOptions  # what the verb takes: shell completion finds it here
-
-_WIDTH = 100  # of the widest table, and some
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -46,10 +40,9 @@ def run(arguments: Sequence[str]) -> int:
 
 def _print(evaluation: Evaluation, options: EvaluateOptions) -> int:
     """All that people read; the exit code."""
-    console = _console()
     print(tables.headline(evaluation))
     for figures in (tables.scores, tables.further, tables.habits):
-        _show(console, figures(evaluation))
+        print_figures(figures(evaluation))
     if options.bootstrap and len(evaluation.images) < FEWEST_IMAGES:
         print(f"fewer than {FEWEST_IMAGES} images: no intervals")
     print(f"signature: {signature_line(evaluation.signature)}")
@@ -63,24 +56,3 @@ def _print(evaluation: Evaluation, options: EvaluateOptions) -> int:
 def _say(what: str) -> None:
     if sys.stderr.isatty():
         print(f"{what} ...", file=sys.stderr)
-
-
-def _console() -> Console:
-    """Wide enough for every column: a narrow terminal shall break lines rather than cut figures."""
-    if not sys.stdout.isatty():
-        return Console(width=_WIDTH, color_system=None)
-    console = Console()
-    console.width = max(console.width, _WIDTH)
-    return console
-
-
-def _show(console: Console, figures: tables.Figures) -> None:
-    if not figures.rows:
-        return
-    table = Table(box=box.SIMPLE if sys.stdout.isatty() else None)
-    table.add_column(figures.header[0])
-    for name in figures.header[1:]:
-        table.add_column(Text(name), justify="right")  # names of files are no markup
-    for row in figures.rows:
-        table.add_row(*row)
-    console.print(table)

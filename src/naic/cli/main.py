@@ -18,7 +18,7 @@ VERBS = {
     "watch": ("naic.cli.watch", "caption photos as they arrive in a folder"),
     "serve": ("naic.cli.serve", "caption photos over HTTP, with a page"),
     "prepare": ("naic.cli.prepare", "turn a dataset or a folder of images into features"),
-    "show": ("naic.cli.show", "say what is in a feature store"),
+    "show": ("naic.cli.show", "say what is in a feature store, or where training runs stand"),
     "train": ("naic.cli.train", "train a captioner on a feature store"),
     "distil": ("naic.cli.distil", "let a teacher caption images for a student to learn from"),
     "reproduce": ("naic.cli.reproduce", "run the paper's ladder, from features to tables"),

@@ -5,7 +5,9 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
+from rich import box
 from rich.console import Console
 from rich.progress import (
     BarColumn,
@@ -15,16 +17,22 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 from rich.progress import Progress as Bars
+from rich.table import Table
+from rich.text import Text
 
 from naic.cli.main import SOME_SKIPPED
 from naic.errors import Problem
 from naic.progress import Progress, Update
+
+if TYPE_CHECKING:  # who has figures has it imported
+    from naic.tasks.evaluate.tables import Figures
 
 SECONDS_BETWEEN_LINES = 10.0
 REASONS_SHOWN = 12
 AT_ONCE = 0.2  # seconds: what comes sooner after another one is of the same batch
 LONGEST = 1.0  # seconds that a batch may take to come; what goes on is none
 SLOW = 10  # in a second: of fewer, a part counts
+WIDE = 100  # columns of the widest table, and some
 SHORT = 1.5  # minutes or hours: less is told in the smaller unit
 
 
@@ -137,3 +145,25 @@ def print_problems(problems: Sequence[Problem], kept_in: str) -> int:
     if rest:
         print(f"  {rest:,} x other reasons", file=sys.stderr)
     return SOME_SKIPPED
+
+
+def print_figures(figures: "Figures") -> None:
+    """A table on standard output; without rows, nothing."""
+    if not figures.rows:
+        return
+    table = Table(box=box.SIMPLE if sys.stdout.isatty() else None)
+    table.add_column(Text(figures.header[0]))
+    for name in figures.header[1:]:
+        table.add_column(Text(name), justify="right")
+    for row in figures.rows:
+        table.add_row(*map(Text, row))  # names of files are no markup
+    _console().print(table)
+
+
+def _console() -> Console:
+    """Wide enough for every column: a narrow terminal shall break lines rather than cut figures."""
+    if not sys.stdout.isatty():
+        return Console(width=WIDE, color_system=None)
+    console = Console()
+    console.width = max(console.width, WIDE)
+    return console

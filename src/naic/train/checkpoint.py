@@ -12,7 +12,6 @@ checkpoint is refused and not trained on. Only the process that holds the run's 
 
 import json
 import os
-import re
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -33,12 +32,11 @@ from naic.models.folder import (
     write_synced,
     write_weights,
 )
+from naic.resume import BEST, CHECKPOINTS, MODELS, STATE, checkpoints, step_name
 from naic.text.vocabulary import Vocabulary
 
-CHECKPOINTS, MODELS, BEST, STATE = "checkpoints", "models", "best", "state.json"
 FORMAT, VERSION = "naic-checkpoint", 1
 PARTS = ("model", "optimiser", "average")
-_STEP = re.compile(r"step-(\d{8,})")
 
 
 @dataclass
@@ -80,7 +78,7 @@ def save(run: Path, snapshot: Snapshot, keep: int = 2) -> Path:
         content["crc32"] = _crc32(content)
         text = json.dumps(content, indent=1, allow_nan=False) + "\n"
         write_synced(temporary / STATE, [text.encode()])
-    others = [path for path in _found(run) if path != folder]
+    others = [path for path in checkpoints(run).values() if path != folder]
     with writing(run):
         for old in others[: max(0, len(others) - keep + 1)]:
             remove_folder(old)
@@ -89,7 +87,7 @@ def save(run: Path, snapshot: Snapshot, keep: int = 2) -> Path:
 
 def latest(run: Path) -> Path | None:
     """The newest checkpoint of a run, whole or not: `load` decides. None if there is none."""
-    return next(reversed(_found(run)), None)
+    return next(reversed(checkpoints(run).values()), None)
 
 
 def load(path: Path) -> Snapshot:
@@ -145,24 +143,12 @@ def keep_best(
     return folder
 
 
-def step_name(step: int) -> str:
-    """The name of a step's folder: names in order are steps in order."""
-    return f"step-{step:08d}"
-
-
 def _make_room(run: Path, name: str) -> None:
     with writing(run):
         if not (run / name).exists():
             (run / name).mkdir(parents=True)
             sync_folder(run)
         clean(run)
-
-
-def _found(run: Path) -> list[Path]:
-    """All checkpoints, oldest first; whatever has such a name counts, so that none is missed."""
-    paths = (run / CHECKPOINTS).glob("step-*")
-    matched = ((_STEP.fullmatch(path.name), path) for path in paths)
-    return [path for _, path in sorted((int(m[1]), path) for m, path in matched if m)]
 
 
 def _load(path: Path) -> Snapshot:
@@ -235,7 +221,7 @@ def _crc32(content: dict[str, Any]) -> int:
 
 def _whole_before(path: Path) -> Path | None:
     """The newest whole checkpoint older than `path`."""
-    found = _found(path.parent.parent)
+    found = list(checkpoints(path.parent.parent).values())
     older = found[: found.index(path)] if path in found else []
     for other in reversed(older):
         try:

@@ -10,7 +10,7 @@ import math
 import os
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -59,7 +59,7 @@ class RunLog:
 
     def log(self, step: int, values: Mapping[str, float | str]) -> None:
         """Add a line; it outlives a kill of the process from then on."""
-        line = {"step": step} | {name: _plain(value) for name, value in values.items()}
+        line = {"step": step} | {name: plain(value) for name, value in values.items()}
         with writing(self._path):
             self._file.write(f"{json.dumps(line)}\n")
             self._file.flush()
@@ -100,21 +100,27 @@ def _open_board(folder: Path, first_step: int) -> "SummaryWriter | None":
 
 def read_metrics(run: Path) -> list[Metrics]:
     """The lines of a run's log, without what a kill left half written."""
+    return list(metrics_lines(run))
+
+
+def metrics_lines(run: Path) -> Iterator[Metrics]:
+    """The same one by one: of a long run they take much memory."""
     path = run / METRICS
     if not path.exists():
-        return []
-    lines = []
-    for text in path.read_bytes().split(b"\n")[:-1]:  # after the last newline: a half line
-        try:
-            line = json.loads(text)
-        except ValueError:
-            continue  # cut off by a kill, and then written on
-        if isinstance(line, dict) and type(line.get("step")) is int:
-            lines.append(line)
-    return lines
+        return
+    with path.open("rb") as file:
+        for text in file:
+            if not text.endswith(b"\n"):
+                return  # the last one, so it may be half
+            try:
+                line = json.loads(text)
+            except (ValueError, RecursionError):
+                continue  # cut off by a kill, and then written on
+            if isinstance(line, dict) and type(line.get("step")) is int:
+                yield line
 
 
-def _plain(value: float | str) -> float | str:
+def plain(value: float | str) -> float | str:
     """NaN and infinity are no JSON, and other programs would stumble over them."""
     return value if isinstance(value, str) or math.isfinite(value) else str(value)
 
@@ -212,7 +218,7 @@ class Display:
         names = [name for name in FIRST if name in self._values]
         names += [name for name in self._values if name not in FIRST]
         names = [name for name in names if not UNSEEN.fullmatch(name)]
-        return [(NAMES.get(name, name), _number(self._values[name])) for name in names]
+        return [(NAMES.get(name, name), number(self._values[name])) for name in names]
 
     def _seconds_left(self, now: float) -> float | None:
         """From the speed since the first update, before which graphs were compiled."""
@@ -231,7 +237,7 @@ def duration(seconds: float) -> str:
     return f"{minutes} min {rest:02d} s" if minutes else f"{rest} s"
 
 
-def _number(value: float | str) -> str:
+def number(value: float | str) -> str:
     """Four figures that matter; whole numbers as they are."""
     if isinstance(value, str):
         return value

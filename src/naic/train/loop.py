@@ -15,6 +15,7 @@ from naic.errors import TrainingError
 from naic.learn.schedules import learning_rate
 from naic.train import checkpoint
 from naic.train.checkpoint import Snapshot
+from naic.train.guard import Guard
 from naic.train.inputs import find_inputs
 from naic.train.kept import Kept
 from naic.train.logs import Display, RunLog
@@ -30,8 +31,8 @@ from naic.train.setup import (
     set_up,
     take_folder,
 )
+from naic.train.stages import stage_of
 from naic.train.tools import Logs
-from naic.train.validate import Guard
 
 EXAMPLES = 3
 
@@ -118,7 +119,7 @@ class Run:
         self.engine = training.engine
         self.main = training.accelerator.is_main_process
         self.total = training.inputs.steps
-        self.guard = Guard(settings)
+        self.guard = Guard(settings.guard, settings.out, stage_of(settings).advice)
         self.seconds = 0.0
         if training.state:
             self.guard.restore(training.state["guard"])

@@ -18,16 +18,18 @@ from naic.decode.decoding import Decoding
 from naic.device import device_name
 from naic.files import CARD, WEIGHTS, remove_temporaries, write_atomically
 from naic.models.folder import read_weights
+from naic.resume import BEST, REPORT
 from naic.train import checkpoint
 from naic.train.card import CardScore, model_card
 from naic.train.config import current, settings_toml
+from naic.train.guard import Guard
 from naic.train.inputs import Inputs
 from naic.train.settings import Settings
 from naic.train.setup import TrainingState
 from naic.train.stages import stage_of
-from naic.train.validate import Guard, Validation, Validator
+from naic.train.validate import Validation, Validator
 
-REPORT, CAPTIONS = "report.json", "captions"
+CAPTIONS = "captions"
 
 
 class Reporter:
@@ -94,7 +96,7 @@ class Reporter:
         accelerator, engine = self._training.accelerator, self._training.engine
         out = self.settings.out
         if accelerator.is_main_process:
-            weights = read_weights(out / checkpoint.BEST / WEIGHTS)
+            weights = read_weights(out / BEST / WEIGHTS)
             engine.plain.load_state_dict(weights)
         engine.share_weights()
         rows, scores = [], list[CardScore]()
@@ -107,8 +109,8 @@ class Reporter:
         text = json.dumps(self._report(guard, seconds, rows), indent=1)
         if accelerator.is_main_process:
             remove_temporaries(out, REPORT)  # a killed run's
-            remove_temporaries(out / checkpoint.BEST, CARD)
-            write_atomically(out / checkpoint.BEST / CARD, self._card(scores).encode())
+            remove_temporaries(out / BEST, CARD)
+            write_atomically(out / BEST / CARD, self._card(scores).encode())
             write_atomically(out / REPORT, f"{text}\n".encode())  # last: it says that all is done
         accelerator.wait_for_everyone()
         report: dict[str, Any] = json.loads(text)
@@ -190,7 +192,7 @@ def _read_report(inputs: Inputs) -> dict[str, Any] | None:
     same = isinstance(report, dict) and json.loads(json.dumps(expected)).items() <= report.items()
     same = same and _same_settings(report.get("config"), settings)
     files = [_captions(settings, beam) for beam in settings.validation.report]
-    files.append(settings.out / checkpoint.BEST / WEIGHTS)
+    files.append(settings.out / BEST / WEIGHTS)
     return report if same and all(path.is_file() for path in files) else None
 
 

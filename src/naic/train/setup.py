@@ -16,12 +16,13 @@ from accelerate.state import AcceleratorState, is_initialized
 from accelerate.utils import InitProcessGroupKwargs, broadcast_object_list
 from torch import Tensor
 
+from naic.config import flat
 from naic.device import choose_device
 from naic.errors import CheckpointError, ConfigError, StoreError
 from naic.files import remove_temporaries, write_atomically
 from naic.learn.own_rewards import OwnReward
 from naic.models.folder import check_fit
-from naic.resume import locked, refuse_changed, refuse_strangers
+from naic.resume import STATE, locked, refuse_changed, refuse_strangers
 from naic.train import checkpoint
 from naic.train.batches import Feed, check_shares
 from naic.train.checkpoint import Snapshot
@@ -190,23 +191,13 @@ def _open_run(inputs: Inputs) -> None:
 
 def _same_run(path: Path, now: dict[str, Any], unset: dict[str, Any]) -> None:
     try:
-        before = unset | _flat(current(tomllib.loads(path.read_text(encoding="utf-8"))))
+        before = unset | dict(flat(current(tomllib.loads(path.read_text(encoding="utf-8")))))
     except (OSError, ValueError) as error:
         raise CheckpointError(str(path), f"cannot be read ({error})", "Begin a new run.") from error
-    after = _flat(now)
+    after = dict(flat(now))
     fixed = sorted((before.keys() | after.keys()) - _MAY_CHANGE)
     request = {name: after.get(name) for name in fixed}
     refuse_changed(str(path), before, request, "Change it back, or begin a new run: --out DIR.")
-
-
-def _flat(table: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-    for key, value in table.items():
-        if isinstance(value, dict):
-            flat |= _flat(value, f"{prefix}{key}.")
-        else:
-            flat[f"{prefix}{key}"] = value
-    return flat
 
 
 def _feed(inputs: Inputs, accelerator: Accelerator, kept: Kept) -> Feed:
@@ -254,7 +245,7 @@ def _check_snapshot(path: Path, snapshot: Snapshot, engine: TrainingEngine, inpu
     """Refuse a whole checkpoint that is of another run, or of this run on other data."""
     hint = "Put back the checkpoint of this run."
     if not {"guard", "seconds"} <= snapshot.state.keys():
-        raise CheckpointError(str(path / checkpoint.STATE), "is of no training run", hint)
+        raise CheckpointError(str(path / STATE), "is of no training run", hint)
     weights, _, average = engine.tensors()
     for name, given, expected in (
         ("model", snapshot.model, weights),

@@ -19,6 +19,7 @@ from typing import Any
 
 from naic.metrics.marks import marks, pieces
 from naic.tasks.evaluate.tables import Figures
+from naic.tasks.pages import base_style, facts, table
 
 PARTS = Path(__file__).with_name("web")
 SCRIPTS = ("rows.js", "blocks.js", "app.js")  # in this order they are one
@@ -69,7 +70,7 @@ class Contents:
 def page(contents: Contents) -> Iterator[bytes]:
     """The file, in parts: with pictures in it, it can be large."""
     script = _script()
-    style = _part("style.css")
+    style = base_style() + _part("style.css")
     filled = {
         "policy": _policy(script, style, contents),
         "title": html.escape(contents.title),
@@ -128,24 +129,10 @@ def _summary(contents: Contents) -> str:
     """What is there before any script runs: the figures of the whole set."""
     lines = [f"<p>{html.escape(note)}</p>" for note in contents.notes]
     lines.append('<div class="tables">')
-    for figures in contents.tables:
-        name = html.escape(figures.header[0])
-        lines.append(f'<div class="wide" role="region" aria-label="By {name}" tabindex="0"><table>')
-        head = "".join(f'<th scope="col">{html.escape(cell)}</th>' for cell in figures.header)
-        lines.append(f"<thead><tr>{head}</tr></thead><tbody>")
-        for first, *others in figures.rows:
-            others += [""] * (len(figures.header) - 1 - len(others))
-            cells = "".join(f"<td>{html.escape(cell)}</td>" for cell in others)
-            lines.append(f'<tr><th scope="row">{html.escape(first)}</th>{cells}</tr>')
-        lines.append("</tbody></table></div>")
+    lines += [table(figures, f"By {figures.header[0]}") for figures in contents.tables]
     lines.append("</div>")
     if contents.facts:
-        lines.append('<dl class="facts">')
-        lines += [
-            f"<div><dt>{html.escape(name)}</dt><dd>{html.escape(text)}</dd></div>"
-            for name, text in contents.facts
-        ]
-        lines.append("</dl>")
+        lines.append(facts(contents.facts))
     return "\n".join(lines)
 
 

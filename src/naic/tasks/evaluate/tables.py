@@ -84,9 +84,13 @@ def habits(evaluation: "Evaluation") -> Figures:
 
 def labels(systems: Sequence["System"]) -> list[str]:
     """A short name for each file of captions: its own, with folders where these tell two apart."""
-    paths = [Path(system.name) for system in systems]
-    depths = range(1, max(len(path.parts) for path in paths) + 1)
-    spelt = [[_label(path, depth) for path in paths] for depth in depths]
+    return short_names([_bare(Path(system.name)) for system in systems])
+
+
+def short_names(paths: Sequence[Path]) -> list[str]:
+    """As many of the last parts of the paths as tell them apart."""
+    depths = range(1, max((len(path.parts) for path in paths), default=0) + 1)
+    spelt = [["/".join(path.parts[-depth:]) for path in paths] for depth in depths] or [[]]
     most = len(set(spelt[-1]))
     names = next(some for some in spelt if len(set(some)) == most)
     seen: Counter[str] = Counter()  # a file may be given twice
@@ -97,10 +101,10 @@ def labels(systems: Sequence["System"]) -> list[str]:
     return names
 
 
-def _label(path: Path, depth: int) -> str:
+def _bare(path: Path) -> Path:
     while path.suffix in _SUFFIXES and path.stem:
         path = path.with_suffix("")
-    return "/".join(path.parts[-depth:])
+    return path
 
 
 def _hundredfold(value: float) -> str:

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from naic.errors import ConfigError, MissingExtraError, StoreError
-from naic.files import write_atomically
+from naic.files import FINETUNING, write_atomically
 from naic.progress import SILENT, Callbacks
 from naic.resume import claim, keep_request
 from naic.tasks.finetune import steps
@@ -40,7 +40,7 @@ from naic.tasks.prepare import free_bytes
 if TYPE_CHECKING:  # torch takes a second to import: not before there is work for it
     from naic.models.folder import LoadedModel
 
-REQUEST, REPORT = "finetune.json", "report.json"
+REPORT = "report.json"
 _NEEDED = ("accelerate", "numba", "tensorboard")
 # Copies of the weights on the disk at the worst moment: the start, a best one of each stage and the
 # one that replaces it, the end of the first, and three checkpoints of weights and two moments each.
@@ -75,7 +75,7 @@ def finetune(
     folder, loaded, given = _find(options)
     asked = make_plan(options, given, loaded.vocabulary)
     with claim(options.out):
-        keep_request(options.out / REQUEST, _request(options, folder, asked), "fine-tuning")
+        keep_request(options.out / FINETUNING, _request(options, folder, asked), "fine-tuning")
         if not (options.out / REPORT).exists():
             _check_space(options.out, loaded)
             done = Tuning(options, folder, loaded, given, callbacks, command).run()

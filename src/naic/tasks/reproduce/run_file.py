@@ -14,7 +14,7 @@ from tyro.conf import arg
 
 from naic import __version__
 from naic.errors import ConfigError, StoreError
-from naic.files import remove_temporaries, write_atomically
+from naic.files import REPRODUCTION, remove_temporaries, write_atomically
 from naic.resume import digest_of, refuse_changed, refuse_strangers
 from naic.tasks.reproduce.preset import Preset
 
@@ -112,7 +112,6 @@ class ReproduceOptions:
         return list(dict.fromkeys(["ladder", *(name for name in names if name)]))
 
 
-RUN = "run.json"
 FORMAT = 1
 
 
@@ -120,7 +119,7 @@ class RunFile:
     """The run.json of a folder; every change is on the disk at once."""
 
     def __init__(self, folder: Path, content: dict[str, Any]) -> None:
-        self._path = folder / RUN
+        self._path = folder / REPRODUCTION
         self.content = content
         self.only_in_memory = False  # in a process that makes one stage for another
 
@@ -135,7 +134,7 @@ class RunFile:
         asked = _asked(preset, options)
         earlier = read_run_file(options.out)
         if earlier is None:
-            refuse_strangers(options.out, [f"{RUN}*"], f"reproduction ({RUN})")
+            refuse_strangers(options.out, [f"{REPRODUCTION}*"], f"reproduction ({REPRODUCTION})")
             begun = {"format": FORMAT, "out": str(options.out), **asked}
             return cls(options.out, {**begun, "calls": [], "stages": {}})
         refuse_changed(str(options.out), earlier, asked)
@@ -151,7 +150,7 @@ class RunFile:
         """
         found = read_run_file(options.out)
         if found is None:
-            why = f"it has no {RUN}, which says what was run elsewhere"
+            why = f"it has no {REPRODUCTION}, which says what was run elsewhere"
             raise StoreError(str(options.out), why, "Bring it with the captions.")
         kept = str(found.get("preset"))  # elsewhere the same preset may have been given as a folder
         name = kept if Path(kept).name == preset.folder.name else preset.name
@@ -192,7 +191,7 @@ class RunFile:
 
     def begin(self, command: str) -> None:
         """Note a call; from here on the folder is a reproduction's."""
-        remove_temporaries(self._path.parent, RUN)
+        remove_temporaries(self._path.parent, REPRODUCTION)
         # Seconds stay None for a call that did not come to its end.
         self.content["calls"].append({"command": command, "seconds": None})
         self.content.pop("finished", None)
@@ -202,7 +201,7 @@ class RunFile:
 
     def begin_scoring(self, command: str) -> None:
         """Note a call that only scores; the machine of the run stays that of its stages."""
-        remove_temporaries(self._path.parent, RUN)
+        remove_temporaries(self._path.parent, REPRODUCTION)
         call = {"command": command, "seconds": None, "machine": machine()}
         self.content["calls"].append(call)
         self.save()
@@ -238,7 +237,7 @@ class RunFile:
 
 def read_run_file(folder: Path) -> dict[str, Any] | None:
     """run.json of a folder; None where there is none."""
-    path = folder / RUN
+    path = folder / REPRODUCTION
     if not path.exists():
         return None
     try:

@@ -4,11 +4,12 @@ from typing import Any
 
 from naic.data.features import FeatureStore
 from naic.errors import ConfigError
+from naic.files import REPRODUCTION
 from naic.progress import Callbacks
 from naic.resume import claim, keep_request
 from naic.tasks.evaluate.options import check_log, names_test
 from naic.tasks.reproduce.run import StageState
-from naic.tasks.reproduce.run_file import RUN, ReproduceOptions
+from naic.tasks.reproduce.run_file import ReproduceOptions
 from naic.tasks.reproduce.scoring import report_rows
 from naic.tasks.study.runner import WEIGHTS, VariantRunner
 from naic.tasks.study.spec import Study, Variant, read_study
@@ -31,7 +32,7 @@ def run_study(options: ReproduceOptions, callbacks: Callbacks, command: str = ""
     tables = StudyTables(study, options, callbacks, runner)
     if not options.only_tables:
         with claim(options.out, shared=True):
-            keep_request(options.out / RUN, _request(study, options), "study")
+            keep_request(options.out / REPRODUCTION, _request(study, options), "study")
             _make_variants(study.chosen(options.only), runner, tables, callbacks)
     return tables.make(command)
 

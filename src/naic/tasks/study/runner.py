@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from naic import __version__
 from naic.errors import ConfigError, StoreError
-from naic.files import remove_temporaries, write_atomically
+from naic.files import REPRODUCTION, remove_temporaries, write_atomically
 from naic.resume import claim, pretty
 from naic.tasks.reproduce.preset import is_finished
-from naic.tasks.reproduce.run_file import RUN, ReproduceOptions, digest, machine
+from naic.tasks.reproduce.run_file import ReproduceOptions, digest, machine
 from naic.tasks.study.spec import TRAIN, Study, Variant, runs_of
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ class VariantRunner:
         """Make a variant, or the rest of it."""
         folder = self.folder(variant)
         with claim(folder):
-            remove_temporaries(folder, RUN)
+            remove_temporaries(folder, REPRODUCTION)
             if self.is_finished(variant):
                 return
             note = read_note(folder) | {
@@ -90,7 +90,7 @@ class VariantRunner:
                 "machine": machine(),
                 "command": self._command,
             }
-            write_atomically(folder / RUN, pretty(note))
+            write_atomically(folder / REPRODUCTION, pretty(note))
             note.setdefault("runs", {})
             for name, settings in self.runs[variant.slug].items():
                 if is_finished(settings) and name in note["runs"]:
@@ -100,8 +100,8 @@ class VariantRunner:
                 found = [size for size in (peak, before) if size is not None]
                 own = {"peak_gpu_bytes": max(found, default=None), **reported(settings.out)}
                 note["runs"][name] = own
-                write_atomically(folder / RUN, pretty(note))
-            write_atomically(folder / RUN, pretty(note | {"finished": True}))
+                write_atomically(folder / REPRODUCTION, pretty(note))
+            write_atomically(folder / REPRODUCTION, pretty(note | {"finished": True}))
 
     def _sources(self, variant: Variant) -> dict[str, str]:
         """The digests of all that a variant is made from, but for its own runs."""
@@ -138,7 +138,7 @@ class VariantRunner:
 def read_note(folder: Path) -> dict[str, Any]:
     """run.json of a variant; empty where there is none."""
     try:
-        found = json.loads((folder / RUN).read_bytes())
+        found = json.loads((folder / REPRODUCTION).read_bytes())
     except (OSError, ValueError):
         return {}
     return found if isinstance(found, dict) else {}

@@ -1,0 +1,1 @@
+"""`naic show`: where training runs stand, and their curves; nothing in them is changed."""
