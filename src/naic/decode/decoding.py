@@ -18,7 +18,6 @@ import numpy as np
 import numpy.typing as npt
 
 from naic.errors import ConfigError
-from naic.text.neutral import SAID
 from naic.text.vocabulary import BAD_ENDINGS, PERIOD, Vocabulary
 
 if TYPE_CHECKING:  # few models have one
@@ -76,14 +75,12 @@ class Decoding:
         if both := sorted({*self.forbid} & {*self.prefer}):
             why = f"{', '.join(map(repr, both))} cannot be forbidden and preferred"
             raise ConfigError("prefer", why, "Leave one of the two out.")
-        if self.neutral and (said := sorted(SAID.intersection(self.forbid))):
-            why = f"{', '.join(map(repr, said))} is what neutral captions say instead"
-            raise ConfigError("forbid", why, "Leave one of the two out.")
-        if self.style and (said := sorted(self.style.puts_in.intersection(self.forbid))):
-            why = f"{', '.join(map(repr, said))} is what the model's style puts in"
-            raise ConfigError(
-                "forbid", why, "Allow it, or ask for no style: --no-style of naic caption."
-            )
+        if self.neutral:
+            from naic.text.neutral import SAID
+
+            if said := sorted(SAID.intersection(self.forbid)):
+                why = f"{', '.join(map(repr, said))} is what neutral captions say instead"
+                raise ConfigError("forbid", why, "Leave one of the two out.")
         if not 0 <= self.alternatives <= MOST_ALTERNATIVES:
             why = f"{self.alternatives} is not from 0 to {MOST_ALTERNATIVES}"
             raise ConfigError("alternatives", why, "Try 3.")

@@ -14,10 +14,9 @@ from naic.models.config import current_keys
 from naic.models.contract import CaptionerSpec
 from naic.plugins import use_all
 from naic.text import MAX_IDS
-from naic.train.own_rewards import check_rewards
 from naic.train.settings import LIMITS, Settings
 from naic.train.stages import STAGES, stage_of
-from naic.train.tools import StageSpec
+from naic.train.tools import StageSpec, rewards_itself
 
 
 def read_settings(path: Path, overrides: Sequence[tuple[str, str]] = ()) -> Settings:
@@ -138,7 +137,10 @@ def check(settings: Settings) -> None:
         raise ConfigError("validation.report", "it needs beam widths of 1 or more", "Use [1, 3].")
     stage = stage_of(settings)
     stage.check(settings, MAX_IDS)
-    check_rewards(settings)
+    if not rewards_itself(stage, settings):
+        from naic.train.own_rewards import check_rewards
+
+        check_rewards(settings)
     if stage.reward is not None and settings.start is None:
         why = f"{settings.stage} improves a model that can already caption"
         raise ConfigError("start", why, "Name the folder of one: --start runs/teacher/best")

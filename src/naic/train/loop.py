@@ -3,7 +3,7 @@
 import time
 from contextlib import nullcontext
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from accelerate import Accelerator
@@ -19,7 +19,6 @@ from naic.train.guard import Guard
 from naic.train.inputs import find_inputs
 from naic.train.kept import Kept
 from naic.train.logs import Display, RunLog
-from naic.train.own_rewards import GivenRewards, take_rewards
 from naic.train.report import Reporter, finished_report, scores_of
 from naic.train.rewarding import try_out
 from naic.train.settings import Settings
@@ -32,7 +31,11 @@ from naic.train.setup import (
     take_folder,
 )
 from naic.train.stages import stage_of
-from naic.train.tools import Logs
+from naic.train.tools import Logs, rewards_itself
+
+if TYPE_CHECKING:  # few runs have rewards of their own
+    from naic.learn.own_rewards import OwnReward
+    from naic.train.own_rewards import GivenRewards
 
 EXAMPLES = 3
 
@@ -43,7 +46,7 @@ def train(
     resume: bool = False,
     command: str = "",
     kept: Kept | None = None,
-    rewards: GivenRewards | None = None,
+    rewards: "GivenRewards | None" = None,
 ) -> dict[str, Any]:
     """Run a stage to its end, or on from its last checkpoint; gives what report.json holds.
 
@@ -56,7 +59,7 @@ def train(
         TrainingError: the run collapsed, or memory ran out; the best weights so far are kept. Or a
             reward of one's own gave something else than a number for each sentence.
     """
-    settings, own = take_rewards(settings, rewards)
+    settings, own = _take(settings, rewards)
     with take_folder(settings, resume=resume, kept=kept) as (accelerator, inputs):
         report = finished_report(accelerator, inputs)
         if report is None:
@@ -71,7 +74,7 @@ def dry_run(settings: Settings, nproc: int, *, resume: bool) -> list[tuple[str, 
     device = choose_device(settings.engine.device).type
     check_cards(device, nproc)
     check_processes(settings, device, nproc)
-    settings, own = take_rewards(settings)
+    settings, own = _take(settings)
     found = find_inputs(settings)
     try_out(found, own)
     weights = sum(p.numel() for p in found.model.parameters())
@@ -97,6 +100,17 @@ def dry_run(settings: Settings, nproc: int, *, resume: bool) -> list[tuple[str, 
     if found.start:
         lines.insert(1, ("start", found.start))
     return lines
+
+
+def _take(
+    settings: Settings, rewards: "GivenRewards | None" = None
+) -> "tuple[Settings, tuple[OwnReward, ...]]":
+    """The settings with the names of all rewards of one's own, and these."""
+    if not rewards and rewards_itself(stage_of(settings), settings):
+        return settings, ()
+    from naic.train.own_rewards import take_rewards
+
+    return take_rewards(settings, rewards)
 
 
 def _run(run: "Run") -> dict[str, Any]:

@@ -14,8 +14,9 @@ from naic.data.features import StoredRecord
 from naic.errors import ConfigError
 from naic.importing import load_module
 from naic.learn.own_rewards import OwnReward, RewardFunction
-from naic.train.settings import RewardSettings, Settings
+from naic.train.settings import Settings
 from naic.train.stages import stage_of
+from naic.train.tools import needs_references
 
 GivenRewards = Mapping[str, tuple[RewardFunction, float]]  # by a name, with their weights
 _OURS = ("cider", "bleu4", "loose_ends")  # rewards with settings of their own
@@ -124,11 +125,6 @@ def _check_call(what: str, function: RewardFunction) -> None:
 
 def _called(settings: Settings, name: str) -> str:
     return f'{stage_of(settings).table}.reward."{name}"'
-
-
-def needs_references(weights: RewardSettings) -> bool:
-    """Whether anything in the reward compares with what people say."""
-    return bool(weights.cider or weights.bleu4)
 
 
 def told_of(

@@ -1,6 +1,7 @@
 """What a run's rewards compare with, and of which of its images."""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from accelerate import Accelerator
@@ -8,13 +9,15 @@ from accelerate import Accelerator
 from naic.data.features import StoredRecord
 from naic.errors import ConfigError
 from naic.learn.cider import Mix, References, Rewards, judged_only, make_rewards
-from naic.learn.own_rewards import OwnReward, OwnRewards
 from naic.text import PAD, UNK
 from naic.train.batches import Bools
 from naic.train.inputs import Inputs
 from naic.train.kept import Kept, identity
-from naic.train.own_rewards import needs_references, told_of
 from naic.train.stages import stage_of
+from naic.train.tools import needs_references
+
+if TYPE_CHECKING:  # few runs have rewards of their own
+    from naic.learn.own_rewards import OwnReward
 
 _TRIED = 2  # images
 
@@ -38,7 +41,7 @@ def judged_images(inputs: Inputs) -> Bools | None:
 
 
 def find_rewards(
-    inputs: Inputs, accelerator: Accelerator, kept: Kept, own: Sequence[OwnReward] = ()
+    inputs: Inputs, accelerator: Accelerator, kept: Kept, own: "Sequence[OwnReward]" = ()
 ) -> Rewards | None:
     """The rewards of a run on its device; None for a stage that learns from captions."""
     reward = stage_of(inputs.settings).reward
@@ -50,11 +53,13 @@ def find_rewards(
         compared = _compared(inputs, accelerator, kept, Mix(weights.cider, weights.bleu4))
     if not own:
         return compared
+    from naic.learn.own_rewards import OwnRewards
+
     try_out(inputs, own)
     return OwnRewards(compared, own, inputs.vocabulary, _told_of(inputs))
 
 
-def try_out(inputs: Inputs, own: Sequence[OwnReward]) -> None:
+def try_out(inputs: Inputs, own: "Sequence[OwnReward]") -> None:
     """Call functions as training will, before hours are spent: with captions, and with nothing."""
     if not own:
         return
@@ -67,6 +72,8 @@ def try_out(inputs: Inputs, own: Sequence[OwnReward]) -> None:
 
 
 def _told_of(inputs: Inputs) -> list[StoredRecord]:
+    from naic.train.own_rewards import told_of
+
     return told_of(inputs.images.records, len(inputs.store), inputs.settings.data.train)
 
 

@@ -8,7 +8,7 @@ from contextlib import ExitStack, closing, contextmanager
 from dataclasses import MISSING, asdict, dataclass, fields
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from accelerate import Accelerator, PartialState
@@ -20,7 +20,6 @@ from naic.config import flat
 from naic.device import choose_device
 from naic.errors import CheckpointError, ConfigError, StoreError
 from naic.files import remove_temporaries, write_atomically
-from naic.learn.own_rewards import OwnReward
 from naic.models.folder import check_fit
 from naic.resume import STATE, locked, refuse_changed, refuse_strangers
 from naic.train import checkpoint
@@ -33,6 +32,9 @@ from naic.train.kept import Kept
 from naic.train.rewarding import find_rewards, judged_images
 from naic.train.settings import Settings
 from naic.train.stages import make_tools, stage_of
+
+if TYPE_CHECKING:  # few runs have rewards of their own
+    from naic.learn.own_rewards import OwnReward
 
 # Longer than any work that one process does alone while the others wait: a save, compiling.
 PATIENCE = timedelta(minutes=30)
@@ -52,7 +54,7 @@ class TrainingState:
     feed: Feed
     step: int  # how many steps were made
     state: dict[str, Any]  # what the checkpoint kept beside tensors; empty for a new run
-    own: Sequence[OwnReward] = ()
+    own: "Sequence[OwnReward]" = ()
 
 
 @contextmanager
@@ -81,7 +83,7 @@ def set_up(
     accelerator: Accelerator,
     inputs: Inputs,
     kept: Kept | None = None,
-    own: Sequence[OwnReward] = (),
+    own: "Sequence[OwnReward]" = (),
 ) -> Iterator[TrainingState]:
     """Make the engine, and restore the last checkpoint; `kept` is what runs hand on."""
     settings, kept = inputs.settings, kept or Kept()

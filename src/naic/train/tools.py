@@ -59,3 +59,19 @@ class StageSpec:
     captions: Callable[[Settings], bool] = lambda _: False
     check: Callable[[Settings, int], None] = lambda _settings, _words: None
     equip: Callable[[Tools, Vocabulary], Tools] = lambda tools, _vocabulary: tools
+
+
+def needs_references(weights: RewardSettings) -> bool:
+    """Whether anything in the reward compares with what people say."""
+    return bool(weights.cider or weights.bleu4)
+
+
+def rewards_itself(stage: StageSpec, settings: Settings) -> bool:
+    """Whether CIDEr-D and BLEU-4 are all that is rewarded, as in most runs, or nothing is.
+
+    `train/own_rewards.py` is for the others, and not read without need.
+    """
+    if stage.reward is None:
+        return True
+    weights = stage.reward(settings)
+    return not weights.reward and needs_references(weights)

@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import torch
 import torch.distributed
@@ -13,11 +14,13 @@ from naic.data.batches import count_regions, read_ahead
 from naic.data.features import FeatureStore, read_features
 from naic.decode.decoding import Decoding
 from naic.errors import DataError
-from naic.learn.own_rewards import OwnReward
 from naic.metrics.cider import cider
 from naic.metrics.score import habits
 from naic.models.contract import CaptionerSpec
 from naic.text import Vocabulary, tokenise
+
+if TYPE_CHECKING:  # few runs have rewards of their own
+    from naic.learn.own_rewards import OwnReward
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +72,7 @@ class Validator:
         device: torch.device | str = "cpu",
         rank: int = 0,
         world: int = 1,
-        own: Sequence[OwnReward] = (),
+        own: "Sequence[OwnReward]" = (),
     ) -> None:
         """`rows` of the store are shared by the processes: each captions every world-th."""
         self._records = [store.records[row] for row in rows]
