@@ -151,10 +151,9 @@ def test_styles_are_those_of_naic_caption(tmp_path: Path) -> None:
         [*start[: random.integers(3)], *ids[: random.integers(7)], *last[: random.integers(2)]]
         for ids in random.integers(len(SPECIAL), len(vocabulary), (100, 7)).tolist()
     ]
-    code = "data.rows.map((row) => page.styled(row, data.language))"
-    for style in styles:
-        data = {"rows": rows, "language": language(vocabulary, style)}
-        found = node(tmp_path, "sentence.js", code, data)
+    code = "data.styles.map((own) => data.rows.map((row) => page.styled(row, own)))"
+    data = {"rows": rows, "styles": [language(vocabulary, style) for style in styles]}
+    for style, found in zip(styles, node(tmp_path, "sentence.js", code, data), strict=True):
         own = [style.text([vocabulary.word(id_) for id_ in row]) for row in rows]
         assert [text.split() for text in found] == [text.split() for text in own], style
 

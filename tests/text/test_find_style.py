@@ -224,6 +224,7 @@ def test_what_is_fixed_is_taken_off() -> None:
     assert take_off(style, " photo: dog,  INDOORS ") == "dog"
     assert take_off(style, "Dog, on a couch.") == "Dog, on a couch"
     assert take_off(style, "photo:") == ""
+    assert take_off(style, "A dog, indoors!") == "A dog"
     assert take_off(replace(style, end=""), "a dog.") == "a dog."
     assert take_off(Style(), "a dog.") == "a dog."
 

@@ -20,7 +20,7 @@ from naic.text.vocabulary import BAD_ENDINGS
 
 LEAST = 8  # photos that a rule must bring nearer
 SHARE = 0.9  # of the photos that it changes, and of those that are written so
-MOST_PHOTOS = 500  # that are looked at: more change nothing
+MOST_PHOTOS = 500  # that are looked at, of more every second, third, ...
 _MOST_OF = 0.8  # of all captions have the beginning or the end, where some have it misspelled
 _FEW = 2  # photos where "is" is left out by people who leave out "a"
 _AGREES = 0.5  # of a caption's words, which the model says too
@@ -88,16 +88,13 @@ def take_off(style: Style, caption: str) -> str:
 
     What is left is as it was written. Words that the style leaves out cannot be put back.
     """
-    text = " ".join(caption.split())
-    if style.end:
-        text = text.removesuffix(style.end).rstrip()
-    own = signs(text)
+    text = " ".join(caption.split()).removesuffix(style.end).rstrip()
+    own, bare = signs(text), signs(_END.sub("", text))
     begin, close = ([sign.lower() for sign in part] for part in (style.before, style.after))
     first = len(begin) if [sign.lower() for sign in own[: len(begin)]] == begin else 0
-    last = len(own) - len(close)
-    if last < first or [sign.lower() for sign in own[last:]] != close:
-        last = len(own)
-    return text if (first, last) == (0, len(own)) else joined(own[first:last])
+    last = len(bare) - len(close)
+    ends = bool(close) and last >= first and [sign.lower() for sign in bare[last:]] == close
+    return joined(bare[first:last] if ends else own[first:]) if first or ends else text
 
 
 def _around(style: Style) -> tuple[str, str] | None:
