@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from naic.cli.main import FAILED, SOME_SKIPPED, parse
+from naic.cli.screen import teller
 from naic.metrics.score import FEWEST_IMAGES
 from naic.progress import Callbacks
 from naic.tasks.evaluate import tables
@@ -33,7 +34,7 @@ def run(arguments: Sequence[str]) -> int:
     options = parse(EvaluateOptions, "evaluate", HELP, arguments)
     if names_test(options.split):
         check_log(options.log)
-    evaluation = evaluate(options, Callbacks(_say))
+    evaluation = evaluate(options, Callbacks(_say, problem=teller("evaluate")))
     log = log_test_evaluation(evaluation, options)  # first: nobody shall see what is not in it
     try:
         code = _print(evaluation, options)

@@ -100,7 +100,7 @@ def finetune(
         StoreError: the disk has too little room.
     """
     started = time.perf_counter()
-    folder, loaded, plan = _find(options)
+    folder, loaded, plan = _find(options, callbacks)
     with claim(options.out):
         keep_request(options.out / REQUEST, _request(options, folder, plan), "fine-tuning")
         if not (options.out / REPORT).exists():
@@ -114,15 +114,17 @@ def finetune(
         return _read_report(options.out / REPORT)
 
 
-def dry_run(options: FinetuneOptions) -> FinetuneDryRun:
+def dry_run(options: FinetuneOptions, callbacks: Callbacks = SILENT) -> FinetuneDryRun:
     """The same questions as `finetune` asks, and their answers; nothing is written."""
-    folder, loaded, plan = _find(options)
+    folder, loaded, plan = _find(options, callbacks)
     count = 2 * max(1, round(plan.epochs * plan.learnt_from / plan.batch))
     needed, free = _bytes_needed(loaded), free_bytes(options.out)
     return FinetuneDryRun(plan, folder, count, needed / 1e9, free / 1e9)
 
 
-def _find(options: FinetuneOptions) -> "tuple[Path, LoadedModel, FinetunePlan]":
+def _find(
+    options: FinetuneOptions, callbacks: Callbacks
+) -> "tuple[Path, LoadedModel, FinetunePlan]":
     """The model and the plan; whatever is wrong with either is said before any work."""
     options.check()
     for package in _NEEDED:
@@ -134,7 +136,7 @@ def _find(options: FinetuneOptions) -> "tuple[Path, LoadedModel, FinetunePlan]":
     from naic.runtime.captioner import shipped_model
 
     choose_device(options.device)  # here, where one that is not there costs nothing yet
-    given = read_own_captions(options)  # before the model, which takes seconds to load
+    given = read_own_captions(options, callbacks)  # before the model, which takes seconds to load
     folder = shipped_model() if options.model is None else options.model
     loaded = load_model(folder)
     if loaded.settings.captioner != "parallel":
