@@ -38,7 +38,7 @@ lint: $(READY)  ## formatting, lint, types, the direction of imports, generated 
 
 check: test lint wheel site demo  ## everything CI does
 
-check-slow: $(READY) $(SPICE) $(CACHE)/wheels  ## kill trials, full parity, SPICE: minutes to an hour
+check-slow: $(READY) $(SPICE) $(CACHE)/wheels  ## kill trials, full parity, SPICE, LibreOffice: minutes to an hour
 	NAIC_CACHE=$(CACHE) NAIC_NO_SKIP=1 $(BIN)/python -m pytest -m slow -rA --timeout 7200
 
 bench: $(READY)  ## the figures of docs/results (needs NAIC_COCO: see CONTRIBUTING)

@@ -57,14 +57,10 @@ def plain(line: str) -> str:
 LINES = [(page, line) for page in PAGES for line in commands(page)]
 OURS = [(p, line) for p, line in LINES if re.match(r"(\S+ .*\| )?(\.venv/bin/)?naic ", line)]
 THEIRS = [line for page, line in LINES if (page, line) not in OURS]
-<<<<<<< HEAD
-AT_ONCE = ("shapes",)  # it has no options apart from the work: it is run, or nothing
-=======
 # What takes a module of the same page is run by tests/test_extend.py.
 WITH_PLUGINS = {page.name for page, line in OURS if " --plugin " in line}
 OURS = [(page, line) for page, line in OURS if page.name not in WITH_PLUGINS]
-AT_ONCE = ("show", "shapes")  # they have no options apart from the work: they are run, or nothing
->>>>>>> main
+AT_ONCE = ("shapes",)  # it has no options apart from the work: it is run, or nothing
 RUN_HERE = [(page, line) for page, line in OURS if plain(line) not in ELSEWHERE]
 
 

@@ -38,7 +38,7 @@ from stores import (  # type: ignore[import-not-found]
 
 from naic.backbones.load import load_backbone
 from naic.data.decoding import decode_batches
-from naic.data.readers import list_under, read_json_object
+from naic.data.readers.textfiles import list_under, read_json_object
 from naic.data.records import Record
 from naic.data.tars import index_tar
 from naic.data.views import twins

@@ -68,8 +68,15 @@ class MissingExtraError(NaicError):
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Something that could not be used: where it is, why, and what to do."""
+    """Something that could not be used: where it is, why, and what to do.
+
+    `kind` says in a few words what it has in common with others, where `why` names things.
+    """
 
     where: str
     why: str
     hint: str
+    kind: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.why}. {self.hint}".rstrip()

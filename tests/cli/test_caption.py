@@ -321,7 +321,7 @@ def test_files_that_were_made_keep_their_exit_code_whoever_reads(
     )
     os.close(writer)
     assert done.returncode == 3
-    assert Path("o.csv").read_text() == f"path,caption\na.png,{CATS}\n"
+    assert Path("o.csv").read_text("utf-8-sig") == f"path,caption\na.png,{CATS}\n"
 
 
 def test_a_list_on_standard_input(
@@ -423,7 +423,7 @@ def test_an_image_is_no_model(home: Path, capsys: pytest.CaptureFixture[str], wo
 
 def test_the_format_is_that_of_the_file(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["caption", "a.png", "--out", "captions.csv"]) == 0
-    assert Path("captions.csv").read_text() == f"path,caption\na.png,{CATS}\n"
+    assert Path("captions.csv").read_text("utf-8-sig") == f"path,caption\na.png,{CATS}\n"
     assert main(["caption", "a.png", "--out", "captions.csv", "--format", "json"]) == 2
     assert "its name says csv, and --format json was asked for" in capsys.readouterr().err
 

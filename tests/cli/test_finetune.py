@@ -1,5 +1,6 @@
 """What `naic finetune` prints."""
 
+import csv
 import json
 import shlex
 from pathlib import Path
@@ -8,7 +9,7 @@ import pytest
 
 from naic.cli.main import main
 from tests.runtime.small import NETWORK, make_model
-from tests.tasks.finetune.tuning import make_blind, scene_words, write_table
+from tests.tasks.finetune.tuning import damage, make_blind, scene_words, write_table
 
 SCENES = 12
 
@@ -58,7 +59,7 @@ def test_what_was_captioned_can_be_learnt_from(
 
 
 def test_it_tunes_and_prints_both_scores(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (folder / "images" / "000.png").write_bytes(b"no image")
+    damage(folder / "images" / "000.png")
     words = "images/captions.csv --out out --model model --epochs 1 --device cpu --seed 3"
     assert finetune(words) == 3  # an image could not be used
     printed = capsys.readouterr()
@@ -70,6 +71,48 @@ def test_it_tunes_and_prints_both_scores(folder: Path, capsys: pytest.CaptureFix
     again = capsys.readouterr()
     assert again.out == printed.out
     assert "xe:" not in again.err
+
+
+def test_all_faults_of_a_table_are_told_before_anything_is_made(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = folder / "images" / "captions.csv"
+    (folder / "images" / "000.png").write_bytes(b"no image")
+    table.write_text(
+        f"{table.read_text()}gone.png,a box,\n001.png\n002.png,?,\n003.png,a box,Train\n"
+    )
+    for further in ("", " --dry-run"):
+        assert finetune(f"images/captions.csv --out out --model model{further}") == 1
+        told = capsys.readouterr().err
+        assert "naic finetune: images/captions.csv: 5 things in it cannot be used" in told
+        for kind in ("image not found", "too few cells", "caption without a word"):
+            assert f"  1 x {kind}. " in told
+        assert "  1 x image: it is plain text" in told
+        last = len(table.read_text().splitlines())
+        assert f"row {last} (line {last}): there is no split 'Train'" in told
+        assert not (folder / "out").exists()
+    words = "images/captions.csv --out out --model model --dry-run --skip-bad"
+    assert finetune(words) == 3
+    printed = capsys.readouterr()
+    assert "images:    8 to learn from, 2 kept aside" in printed.out
+    assert "  1 x image not found\n      such as captions.csv, row " in printed.err
+
+
+def test_how_a_table_was_read_is_told_once(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By semicolons and in Windows-1252, as Excel saves it in much of Europe."""
+    table = folder / "images" / "captions.csv"
+    rows = list(csv.reader(table.read_text().splitlines()))
+    with table.open("w", newline="", encoding="cp1252") as file:
+        csv.writer(file, delimiter=";").writerows([*rows, ["000.png", "Ein Käse; klein.", ""]])
+    assert finetune("images/captions.csv --out out --model model --dry-run") == 0
+    told = [own for own in capsys.readouterr().err.splitlines() if "Windows-1252" in own]
+    assert len(told) == 1
+    assert told[0].startswith(
+        "naic finetune: images/captions.csv: it is not UTF-8, and was read as"
+    )
+    assert "'Käse' on line" in told[0]
 
 
 @pytest.mark.parametrize("kept", ["as it was", "weights"])

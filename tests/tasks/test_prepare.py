@@ -145,6 +145,20 @@ def test_bad_rows_stop_or_are_counted(tmp_path: Path, capsys: pytest.CaptureFixt
     assert "photos/b.jpg" in line
 
 
+def test_images_of_a_table_are_looked_at_first(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "1.jpg").write_bytes(b"no image")
+    (tmp_path / "table.csv").write_bytes("image;caption\n1.jpg;a café\n1.jpg\n".encode("cp1252"))
+    words = ["prepare", "table", str(tmp_path / "table.csv"), "--out", str(tmp_path / "out")]
+    assert main(words) == 1
+    told = capsys.readouterr().err
+    assert told.count("was read as Windows-1252") == 1
+    assert "  1 x image: it is plain text" in told
+    assert "  1 x too few cells" in told
+    assert not (tmp_path / "out").exists()
+
+
 def test_a_dry_run_counts_and_writes_nothing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

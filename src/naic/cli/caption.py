@@ -9,8 +9,8 @@ from contextlib import AbstractContextManager
 from typing import TextIO
 
 from naic.cli.main import FAILED, INTERRUPTED, SOME_SKIPPED, parse
-from naic.cli.screen import progress
-from naic.errors import Problem, WriteError
+from naic.cli.screen import progress, teller
+from naic.errors import WriteError
 from naic.files import printable
 from naic.progress import SILENT, Callbacks, Update
 from naic.tasks.caption.options import CaptionOptions
@@ -32,7 +32,7 @@ def run(arguments: Sequence[str]) -> int:
     options = parse(CaptionOptions, "caption", HELP, arguments)
     printed = printer(sys.stdout)  # before a bar begins: it would catch what is printed
     try:
-        callbacks = Callbacks(progress=_progress(options), problem=_tell)
+        callbacks = Callbacks(progress=_progress(options), problem=teller("caption"))
         done = caption(options, printed, callbacks, listed=_standard_input)
     except KeyboardInterrupt:
         print(f"\nnaic caption: stopped.{_goes_on(options)}", file=sys.stderr)
@@ -75,11 +75,6 @@ def _progress(options: CaptionOptions) -> Callable[[str], AbstractContextManager
     if options.prints and (sys.stdout.isatty() or not sys.stderr.isatty()):
         return SILENT.progress
     return progress
-
-
-def _tell(problem: Problem) -> None:
-    where = f"{problem.where}: {problem.why}. {problem.hint}".rstrip()
-    print(f"naic caption: {where}", file=sys.stderr)
 
 
 def _goes_on(options: CaptionOptions) -> str:

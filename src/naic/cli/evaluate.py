@@ -4,7 +4,7 @@ import sys
 from collections.abc import Sequence
 
 from naic.cli.main import FAILED, SOME_SKIPPED, parse
-from naic.cli.screen import print_figures
+from naic.cli.screen import print_figures, teller
 from naic.metrics.score import FEWEST_IMAGES
 from naic.progress import Callbacks
 from naic.tasks.evaluate import tables
@@ -27,7 +27,7 @@ def run(arguments: Sequence[str]) -> int:
     options = parse(EvaluateOptions, "evaluate", HELP, arguments)
     if names_test(options.split):
         check_log(options.log)
-    evaluation = evaluate(options, Callbacks(_say))
+    evaluation = evaluate(options, Callbacks(_say, problem=teller("evaluate")))
     log = log_test_evaluation(evaluation, options)  # first: nobody shall see what is not in it
     try:
         code = _print(evaluation, options)

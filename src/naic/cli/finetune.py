@@ -3,10 +3,11 @@
 import shlex
 import sys
 from collections.abc import Sequence
+from functools import partial
 
 from naic.cli.main import parse
 from naic.cli.pack import print_graphs
-from naic.cli.screen import print_problems, progress
+from naic.cli.screen import print_problems, progress, teller
 from naic.plugins import OPTION_WORDS
 from naic.progress import Callbacks
 from naic.runtime.graphs import precisions
@@ -34,9 +35,10 @@ EXAMPLES = 5
 def run(arguments: Sequence[str]) -> int:
     """Parse, work, report."""
     options = parse(FinetuneOptions, "finetune", HELP, arguments)
+    say = partial(print, file=sys.stderr)
+    callbacks = Callbacks(say, progress, teller("finetune"))
     if options.dry_run:
-        return _print_dry_run(dry_run(options))
-    callbacks = Callbacks(lambda text: print(text, file=sys.stderr), progress)
+        return _print_dry_run(dry_run(options, callbacks))
     command = f"naic finetune {shlex.join([*arguments, *OPTION_WORDS])}"
     done = finetune(options, callbacks, command)
     code = _print_finetuned(done, options)

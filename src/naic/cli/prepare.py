@@ -9,7 +9,7 @@ from typing import Any
 import tyro
 
 from naic.cli.main import FAILED, SOME_SKIPPED
-from naic.cli.screen import print_problems, progress
+from naic.cli.screen import print_problems, progress, teller
 from naic.config import read_toml, structure
 from naic.data.readers import Reading
 from naic.errors import ConfigError
@@ -28,9 +28,10 @@ OPTIONS = PrepareOptions  # what the verb takes: shell completion finds it here
 def run(arguments: Sequence[str]) -> int:
     """Parse, work, report."""
     options = _parse(list(arguments))
+    callbacks = Callbacks(progress=progress, problem=teller("prepare"))
     if options.dry_run:
-        return _print_dry_run(dry_run(options))
-    return _print_prepared(prepare(options, Callbacks(progress=progress)))
+        return _print_dry_run(dry_run(options, callbacks))
+    return _print_prepared(prepare(options, callbacks))
 
 
 def _parse(words: list[str]) -> PrepareOptions:

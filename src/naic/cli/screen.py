@@ -3,7 +3,7 @@
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -131,16 +131,23 @@ def _span(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < SHORT * 3600 else f"{seconds / 3600:.1f} h"
 
 
+def teller(verb: str) -> Callable[[Problem], None]:
+    """What tells of a problem, as soon as it is known, on standard error."""
+    return lambda problem: print(f"naic {verb}: {problem}", file=sys.stderr)
+
+
 def print_problems(problems: Sequence[Problem], kept_in: str) -> int:
-    """Count what could not be used by its reason, with an example of each; the exit code."""
+    """Count what could not be used by its kind, with an example of each; the exit code."""
     if not problems:
         return 0
     print(f"{len(problems):,} could not be used (all of them in {kept_in}):", file=sys.stderr)
-    counts = Counter(problem.why for problem in problems)
-    examples = {problem.why: problem for problem in reversed(problems)}
-    for why, count in counts.most_common(REASONS_SHOWN):
-        print(f"  {count:,} x {why}", file=sys.stderr)
-        print(f"      such as {examples[why].where}. {examples[why].hint}", file=sys.stderr)
+    counts = Counter(problem.kind or problem.why for problem in problems)
+    examples = {problem.kind or problem.why: problem for problem in reversed(problems)}
+    for kind, count in counts.most_common(REASONS_SHOWN):
+        example = examples[kind]
+        why = f": {example.why}" if example.kind else ""
+        print(f"  {count:,} x {kind}", file=sys.stderr)
+        print(f"      such as {example.where}{why}. {example.hint}", file=sys.stderr)
     rest = counts.total() - sum(count for _, count in counts.most_common(REASONS_SHOWN))
     if rest:
         print(f"  {rest:,} x other reasons", file=sys.stderr)

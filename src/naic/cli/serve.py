@@ -52,7 +52,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _tell_of(problem: Problem) -> None:
-    _tell(f"{problem.where}: {problem.why}. {problem.hint}".rstrip())
+    _tell(str(problem))
 
 
 def _tell(text: str) -> None:

@@ -60,7 +60,7 @@ def _stopped_by_signals(bell: Bell) -> Iterator[list[int]]:
 
 
 def _tell_of(problem: Problem) -> None:
-    _tell(f"{problem.where}: {problem.why}. {problem.hint}".rstrip())
+    _tell(str(problem))
 
 
 def _tell(text: str) -> None:

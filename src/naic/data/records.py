@@ -1,8 +1,8 @@
-"""Records: what a reader finds, the checks that all readers share, and what cannot be used."""
+"""Records: what a reader finds, and what cannot be used of it."""
 
-import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal, get_args
 
 from PIL.Image import Image
@@ -10,15 +10,16 @@ from PIL.Image import Image
 from naic.errors import DataError, ImageError, Problem
 from naic.files import printable
 from naic.images.formats import without_suffix
+from naic.resume import Warn
 
 if TYPE_CHECKING:  # captions alone are read without it
-    from naic.data.sources import ImageFinder
     from naic.images.sources import ImageSource
 
 ReaderName = Literal["karpathy", "coco", "flickr8k", "table", "folder", "shapes"]
 READER_NAMES: tuple[ReaderName, ...] = get_args(ReaderName)
 # What captions can be read with: the readers of images, and a finished feature store.
 CaptionReader = Literal[ReaderName, "store"]
+PLACES_SHOWN = 5  # of each kind of problem
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,21 +33,64 @@ class Record:
     facts: Mapping[str, object] | None = None  # what is truly in the image, where it is known
 
 
-class Problems:
-    """Decides what a bad row does: stop at once, or be counted and named in the report."""
+def _ignore(_: Problem) -> None:
+    """Nobody wants to know."""
 
-    def __init__(self, *, skip: bool = False) -> None:
+
+class Problems:
+    """Gathers bad rows: all are told of at once, or they are left out, and named in the report.
+
+    `warn` hears of what can be used, but may not be what was meant; once for a source.
+    """
+
+    def __init__(self, *, skip: bool = False, warn: Warn = _ignore) -> None:
         self.skip = skip
         self.items: list[Problem] = []
+        self._warn = warn
+        self._warned: set[str] = set()
 
-    def add(self, where: str, why: str, hint: str) -> None:
-        """Note a bad row; unless bad rows are to be skipped, raise it as a DataError."""
-        if not self.skip:
-            raise DataError(where, why, f"{hint} Or pass --skip-bad to leave such rows out.")
-        self.items.append(Problem(where, why, hint))
+    def add(self, where: str, why: str, hint: str, kind: str = "") -> None:
+        """Note a bad row; for `kind` see `Problem`."""
+        self.items.append(Problem(where, why, hint, kind))
+
+    def warn(self, problem: Problem) -> None:
+        """Pass on what may not be meant; of each kind the first only."""
+        if problem.kind not in self._warned:
+            self._warned.add(problem.kind)
+            self._warn(problem)
+
+    def refuse(self, source: str) -> None:
+        """Tell of all bad rows at once, unless they are to be left out.
+
+        Raises:
+            DataError: there are some.
+        """
+        if self.skip or not self.items:
+            return
+        first = self.items[0]
+        if len(self.items) == 1:
+            hint = f"{first.hint} Or pass --skip-bad to leave such rows out."
+            raise DataError(first.where, first.why, hint)
+        hint = "Mend them, or pass --skip-bad to leave such rows out."
+        raise DataError(printable(source), _all_of_them(self.items, source), hint)
 
 
-_LETTER_OR_DIGIT = re.compile(r"[^\W_]")
+def _all_of_them(items: Sequence[Problem], source: str) -> str:
+    """All problems by their kinds; of a kind that is frequent, the first ones."""
+    kinds: dict[str, list[Problem]] = {}
+    for problem in items:
+        kinds.setdefault(problem.kind or problem.why, []).append(problem)
+    file = f"{printable(Path(source).name)}, "  # all places begin with it
+    of_kinds = "all of one kind" if len(kinds) == 1 else f"of {len(kinds)} kinds"
+    lines = [f"{len(items):,} things in it cannot be used, {of_kinds}"]
+    for kind_, own in kinds.items():
+        lines.append(f"  {len(own):,} x {kind_}. {own[0].hint}")
+        for problem in own[:PLACES_SHOWN]:
+            why = f": {problem.why}" if problem.kind else ""
+            lines.append(f"      {problem.where.removeprefix(file)}{why}")
+        if len(own) > PLACES_SHOWN:
+            lines.append(f"      and {len(own) - PLACES_SHOWN:,} more")
+    return "\n".join([*lines, "Nothing was done"])
 
 
 @dataclass(slots=True)
@@ -58,6 +102,7 @@ class Entry:
     names: Sequence[str] = ()  # what the image file may be called, the likeliest name first
     captions: Sequence[tuple[str, object]] = ()  # each with its own place in the source
     split: str = ""
+    split_where: str = ""  # the place that names the split, if it is another
     image: "ImageSource | None" = None  # for readers that meet the image itself
     facts: Mapping[str, object] | None = None
 
@@ -75,105 +120,6 @@ class UnseenImage:
 
     def describe(self) -> None:
         """Nothing."""
-
-
-@dataclass
-class Checker:
-    """Makes records of entries; what cannot be used goes to `problems`, once each.
-
-    Without a finder, an entry that does not bring its image gets an `UnseenImage`.
-    """
-
-    finder: "ImageFinder | None"
-    problems: Problems
-    _first: dict[str, str] = field(default_factory=dict)  # id -> where it was first met
-    _used: dict["ImageSource", str] = field(default_factory=dict)  # image -> where it was found
-
-    def pass_over(self, entry: Entry) -> None:
-        """Remember the id of an entry that was not asked for: it must not come again."""
-        self._first.setdefault(entry.id, entry.where)
-
-    def check(self, entry: Entry) -> Record | None:
-        """The record, or None if the entry cannot be used and was noted as a problem."""
-        if not self._good_id(entry):
-            return None
-        image = entry.image or self._find(entry, self.finder)
-        if image is None:
-            return None
-        captions = [
-            good
-            for where, caption in entry.captions
-            if (good := self._good_caption(where, caption)) is not None
-        ]
-        if entry.captions and not captions:
-            count = len(entry.captions)
-            why = (
-                f"none of its {count} captions can be used"
-                if count > 1
-                else "its caption cannot be used"
-            )
-            self.problems.add(entry.where, why, "Give it a caption, or take the image out.")
-            return None
-        return Record(entry.id, image, tuple(captions), entry.split, entry.facts)
-
-    def _good_id(self, entry: Entry) -> bool:
-        lost = self._and_captions(entry)
-        if not entry.id.strip():
-            self.problems.add(entry.where, f"the id is empty{lost}", "Give each image an id.")
-            return False
-        if what := _not_text(entry):
-            why = f"its {what} is not valid Unicode text{lost}"
-            self.problems.add(entry.where, why, "Save the file as UTF-8.")
-            return False
-        first = self._first.setdefault(entry.id, entry.where)
-        if first is not entry.where:
-            why = f"the id {entry.id!r} was already used by {first}{lost}"
-            self.problems.add(entry.where, why, "Give each image its own id.")
-            return False
-        return True
-
-    def _find(self, entry: Entry, finder: "ImageFinder | None") -> "ImageSource | None":
-        if finder is None:
-            return UnseenImage(entry.names[0])
-        lost = self._and_captions(entry)
-        try:
-            image = finder.find(*entry.names)
-        except DataError as error:
-            self.problems.add(entry.where, f"{error.what}: {error.why}{lost}", error.hint)
-            return None
-        if image is None:
-            roots = ", ".join(printable(str(root)) for root in finder.roots)
-            nor = "" if finder.last is None else ", nor at that path from the working folder"
-            why = f"the image {printable(entry.names[0])!r} is not in {roots}{nor}{lost}"
-            hint = "Pass the folder or the uncompressed tar that holds it with --images."
-            self.problems.add(entry.where, why, hint)
-            return None
-        first = self._used.setdefault(image, entry.where)
-        if first is not entry.where:
-            why = f"its image {image.name} is already that of {first}{lost}"
-            self.problems.add(entry.where, why, "Name each image by a path that is its own.")
-            return None
-        return image
-
-    def _and_captions(self, entry: Entry) -> str:
-        """A report must not hide that captions go with the image they belong to."""
-        count = len(entry.captions)
-        if count == 0 or not self.problems.skip:  # the run stops: nothing is left out
-            return ""
-        return f" (left out with its {count} caption{'s' if count > 1 else ''})"
-
-    def _good_caption(self, where: str, caption: object) -> str | None:
-        if not isinstance(caption, str):
-            why = f"the caption is not text but {kind(caption)}"
-            self.problems.add(where, why, "Write the caption as a string.")
-        elif not is_text(caption):
-            self.problems.add(where, "the caption is not valid Unicode", "Save the file as UTF-8.")
-        elif _LETTER_OR_DIGIT.search(caption) is None:
-            why = f"the caption is empty ({caption[:20]!r} has no letter or digit)"
-            self.problems.add(where, why, "Write a caption, or take the row out.")
-        else:
-            return caption.strip()
-        return None
 
 
 def is_text(text: str) -> bool:
@@ -210,12 +156,3 @@ def short_names(names: Sequence[str]) -> dict[str, str]:
     for stem in [*stems.values(), *names]:
         count[stem] = count.get(stem, 0) + 1
     return {name: stem if count[stem] == 1 else name for name, stem in stems.items()}
-
-
-def _not_text(entry: Entry) -> str:
-    """Which part of an entry cannot be written as UTF-8; often the id is made from the path."""
-    if not is_text(entry.split):
-        return "split"
-    if is_text(entry.id):
-        return ""
-    return "id" if all(map(is_text, entry.names)) else "path"

@@ -81,6 +81,11 @@ class Decoding:
             if said := sorted(SAID.intersection(self.forbid)):
                 why = f"{', '.join(map(repr, said))} is what neutral captions say instead"
                 raise ConfigError("forbid", why, "Leave one of the two out.")
+        if self.style and (said := sorted(self.style.puts_in.intersection(self.forbid))):
+            why = f"{', '.join(map(repr, said))} is what the model's style puts in"
+            raise ConfigError(
+                "forbid", why, "Allow it, or ask for no style: --no-style of naic caption."
+            )
         if not 0 <= self.alternatives <= MOST_ALTERNATIVES:
             why = f"{self.alternatives} is not from 0 to {MOST_ALTERNATIVES}"
             raise ConfigError("alternatives", why, "Try 3.")

@@ -1,6 +1,7 @@
 """What an image file is: the format by its first bytes, the image that it shows by its name."""
 
 import re
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 try:  # Pillow 11.3 brought AVIF, and a build without libavif still has the module
@@ -184,6 +185,31 @@ def without_suffix(name: str) -> str:
     folder, slash, base = name.rpartition("/")
     stem, dot, _ = base.rpartition(".")
     return folder + slash + (stem if dot and stem else base)
+
+
+def stems_of_texts(
+    names: Iterable[str], spelt: Callable[[str], str] = lambda name: name
+) -> dict[str, str]:
+    """What comes before the `.txt` of each image of these names, such that no two have one file.
+
+    That of `a.jpg` is `a`; where there is `a.png` too, theirs are `a.jpg` and `a.png`. Names that
+    mean one file are made alike by `spelt`.
+    """
+    stems = {name: without_suffix(name) for name in names}
+    while True:
+        owners: dict[str, list[str]] = {}
+        for name, stem in stems.items():
+            owners.setdefault(spelt(stem), []).append(name)
+        clashing = [
+            name
+            for own in owners.values()
+            if len(own) > 1
+            for name in own
+            if stems[name] != name  # a short one may be the whole name of another: `a.jpg.png`
+        ]
+        if not clashing:
+            return stems
+        stems.update({name: name for name in clashing})
 
 
 class Name(NamedTuple):

@@ -1,9 +1,10 @@
 """Opening an image: read, sniff, clean, check the size, decode, convert, turn upright."""
 
+import contextlib
 import errno
 import os
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from io import BytesIO
 from typing import BinaryIO, TypeAlias
 
@@ -73,6 +74,10 @@ _CLEANERS = {
     "AVIF": containers.clean_avif,
 }
 
+# What comes after the last pixel, and within pixels nowhere; metadata, which may have small images
+# of their own, were cleaned away.
+_ENDS = {"JPEG": b"\xff\xd9", "PNG": b"IEND\xae\x42\x60\x82"}
+
 # Formats whose decoder looks at its memory, or at Pillow's limit, before we learn the size from it.
 _EARLY_SIZES = {"GIF": containers.gif_size, "WEBP": containers.webp_size}
 
@@ -104,12 +109,41 @@ def open_image(
     """
     what = display_name(source, name)
     data = read_bytes(source, what)
+    format_name = _format_of(data, what)
+    with _telling(what, format_name):
+        return _decode(data, format_name, what, at_least, max_pixels)
+
+
+def look_at(source: ImageInput, *, name: str | None = None) -> None:
+    """Refuse what `open_image` would refuse, without decoding the pixels of most images.
+
+    Of JPEG, PNG and WebP the header is read, and it is seen whether the file has its end. What
+    seems to be cut short, and all other formats, are decoded.
+
+    Raises:
+        ImageError: it cannot be opened.
+    """
+    what = display_name(source, name)
+    data = read_bytes(source, what)
+    format_name = _format_of(data, what)
+    with _telling(what, format_name):
+        if not _is_whole(data, format_name, what):
+            _decode(data, format_name, what, 1, MAX_PIXELS)
+
+
+def _format_of(data: bytes, what: str) -> str:
     format_name = sniff(data)
     if isinstance(format_name, Unsupported):
         why = f"it is {format_name.kind}, not one of the formats that naic opens"
         raise ImageError(what, why, format_name.hint)
+    return format_name
+
+
+@contextlib.contextmanager
+def _telling(what: str, format_name: str) -> Iterator[None]:
+    """Whatever a decoder raises, told as our own error."""
     try:
-        return _decode(data, format_name, what, at_least, max_pixels)
+        yield
     except (ImageError, MemoryError):
         raise
     except containers.ForeignError:
@@ -117,6 +151,21 @@ def open_image(
         raise ImageError(what, why, "Export it as JPEG or PNG.") from None
     except Exception as error:  # decoders raise nearly anything on damaged data
         raise _damaged(what, format_name, error) from error
+
+
+def _is_whole(data: bytes, format_name: str, what: str) -> bool:
+    """Whether the header can be read and the file has its end; False where that is unknown."""
+    if format_name not in _ENDS and format_name != "WEBP":
+        return False
+    clean = _CLEANERS.get(format_name)
+    parts = clean(data) if clean else containers.Parts(data)
+    if read_size := _EARLY_SIZES.get(format_name):
+        _check_size(read_size(data), what, MAX_PIXELS)
+    with _DECODERS[format_name](BytesIO(parts.data)) as image:
+        _check_size(image.size, what, MAX_PIXELS)
+    if format_name == "WEBP":  # it says itself how long it is
+        return int.from_bytes(data[4:8], "little") + 8 <= len(data)
+    return parts.data.rfind(_ENDS[format_name]) >= 0  # from behind, where it is
 
 
 def _decode(

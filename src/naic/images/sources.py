@@ -15,7 +15,7 @@ from naic.errors import ImageError
 from naic.files import printable
 from naic.images.containers import orientation_of
 from naic.images.converting import CROPPED_NAME, MIRRORED_NAME, to_rgb, upright
-from naic.images.opening import MAX_BYTES, MAX_PIXELS, open_image
+from naic.images.opening import MAX_BYTES, MAX_PIXELS, look_at, open_image
 
 ImageLike: TypeAlias = (
     str
@@ -79,6 +79,10 @@ class FileImage:
         """The image, upright and RGB; raises ImageError."""
         return open_image(self.path, name=self.name, at_least=at_least)
 
+    def look_at(self) -> None:
+        """Raise ImageError if it cannot be opened; most images are not decoded for it."""
+        look_at(self.path, name=self.name)
+
     def describe(self) -> Described:
         """The path."""
         return {"file": str(self.path)}, b""
@@ -99,7 +103,15 @@ class TarImage:
         return printable(f"{self.archive}:{self.member}")
 
     def load(self, at_least: int | None = None) -> Image.Image:
-        """The image, upright and RGB; raises ImageError.
+        """The image, upright and RGB; raises ImageError."""
+        return open_image(self._read(), name=self.name, at_least=at_least)
+
+    def look_at(self) -> None:
+        """Raise ImageError if it cannot be opened; most images are not decoded for it."""
+        look_at(self._read(), name=self.name)
+
+    def _read(self) -> bytes:
+        """The bytes of the member.
 
         Each call opens the archive anew: threads and processes share no file position.
         """
@@ -115,7 +127,7 @@ class TarImage:
         if len(data) < self.size:
             why = f"the archive ends after {len(data)} of the image's {self.size} bytes"
             raise ImageError(self.name, why, "The tar changed or was cut; copy it again.")
-        return open_image(data, name=self.name, at_least=at_least)
+        return data
 
     def describe(self) -> Described:
         """The archive, and where in it."""

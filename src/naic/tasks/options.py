@@ -51,7 +51,7 @@ class PrepareOptions:
         crop: The same with a part of each image, at least 0.85 of each side, enlarged to the whole;
             which part depends on the image's id only.
         seed: Which scenes shapes draws.
-        skip_bad: Leave bad rows of SOURCE out and count them, instead of stopping at the first.
+        skip_bad: Leave bad rows of SOURCE out and count them, instead of naming all and stopping.
         retry_bad: Try images again that an earlier run into DIR could not use.
         dry_run: Say what would be done (counts, GB, time) and write nothing.
     """

@@ -66,7 +66,7 @@ def prepare(
     if options.out is None:
         raise ConfigError("--out", "is missing", "Name the folder to write the features to.")
     started = time.perf_counter()
-    problems = Problems(skip=options.skip_bad)
+    problems = Problems(skip=options.skip_bad, warn=callbacks.problem)
     reading = _read(options, problems) if reading is None else reading
     backbone = _load_backbone(options)
     with claim(options.out), callbacks.progress("features") as update:
@@ -87,12 +87,12 @@ def prepare(
     return Prepared(store, reading, read_errors(store), resumed, time.perf_counter() - started)
 
 
-def dry_run(options: PrepareOptions) -> PrepareDryRun:
+def dry_run(options: PrepareOptions, callbacks: Callbacks = SILENT) -> PrepareDryRun:
     """Counts, gigabytes and time of a run, without writing anything."""
     from naic.backbones.load import extract
 
     options.check()
-    problems = Problems(skip=options.skip_bad)
+    problems = Problems(skip=options.skip_bad, warn=callbacks.problem)
     reading = _read(options, problems)
     backbone = _load_backbone(options)
     sample = [record.image for record in reading.records[: DRY_RUN_BATCHES * options.batch]]
@@ -130,6 +130,7 @@ def _read(options: PrepareOptions, problems: Problems) -> Reading:
         seed=options.seed,
         splits=options.splits or None,
         limit=options.limit,
+        look=options.reader == "table",  # of other datasets nobody mends single images
     )
     if options.mirror or options.crop:
         reading = _with_views(reading, options.mirror, options.crop)

@@ -14,6 +14,7 @@ import pytest
 
 from naic.data.readers import Reading, read
 from naic.data.records import Problems
+from naic.text.cells import text_cell
 
 
 class Item(NamedTuple):
@@ -93,7 +94,7 @@ def table_text(items: Sequence[Item] = ITEMS, delimiter: str = ",") -> str:
     writer = csv.writer(file, delimiter=delimiter)
     writer.writerow(["image", "caption", "split"])
     for item in items:
-        writer.writerows([f"{item.name}.jpg", c, item.split] for c in item.captions)
+        writer.writerows([f"{item.name}.jpg", text_cell(c), item.split] for c in item.captions)
     return file.getvalue()
 
 

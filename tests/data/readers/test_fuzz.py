@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from naic.data.readers import Reading, read
+from naic.data.readers.textfiles import decode_text
 from naic.data.records import Problems
 from naic.errors import DataError
 from tests.data.readers.helpers import ITEMS, WRITERS, Item, coco_value, karpathy_value, make_images
@@ -164,7 +165,7 @@ def test_mutated_bytes(tmp_path: Path, kind: str) -> None:
         if (result := read_both_ways(reader, source)) is None:
             continue
         reading, problems = result
-        text = data.decode("utf-8", "surrogateescape").removeprefix("\ufeff")
+        text = decode_text(data, file.name, lambda _: None)
         if kind in ("csv", "tsv") and '"' not in text:
             lines = [
                 line for line in re.split("[\r\n]", text) if line.strip(" ,\t\x0b\x0c\x1c\x1d")

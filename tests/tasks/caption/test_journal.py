@@ -392,5 +392,5 @@ def test_the_journal_is_lines_of_json(out: Path) -> None:
     assert json.loads(rest[2]) == [
         2,
         "2.jpg",
-        {"where": "2", "why": "it is torn", "hint": "Mend it."},
+        {"where": "2", "why": "it is torn", "hint": "Mend it.", "kind": ""},
     ]

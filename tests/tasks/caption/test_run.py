@@ -14,6 +14,7 @@ import naic.tasks.caption.output
 from naic.errors import CheckpointError, ConfigError, DataError, Problem, StoreError
 from naic.progress import Progress
 from naic.tasks.caption.options import CaptionOptions
+from naic.tasks.caption.rows import columns_of
 from tests.tasks.caption.small import NO_MODEL, Fake, run, says, touch
 
 GUIDE = (Path(__file__).parents[3] / "docs" / "caption.md").read_text(encoding="utf-8")
@@ -136,7 +137,9 @@ def test_a_file_has_what_would_have_been_printed(home: Path, kind: str) -> None:
     }
     _, heard = run("p", **settings)
     done, silent = run("p", out=Path("out"), **settings)
-    assert Path("out").read_text(encoding="utf-8") == heard.out
+    assert (
+        Path("out").read_text(encoding="utf-8") == ("\ufeff" if kind == "csv" else "") + heard.out
+    )
     assert silent.out == ""
     assert (done.captions, done.bad) == (4, 1)
     assert here() == ["out", "p"]
@@ -504,12 +507,120 @@ def test_a_list_and_the_same_name_twice(home: Path) -> None:
 def test_a_table_for_a_spreadsheet(home: Path) -> None:
     touch(Path(), "=cmd.jpg", 'say "x", y.jpg')
     run("=cmd.jpg", 'say "x", y.jpg', format="csv", out=Path("out"), confidence=True)
-    with Path("out").open(newline="", encoding="utf-8") as file:
+    with Path("out").open(newline="", encoding="utf-8-sig") as file:
         table = list(csv.DictReader(file))
     assert [row["path"] for row in table] == ["./=cmd.jpg", 'say "x", y.jpg']
     assert all(Path(row["path"]).exists() for row in table)
     assert table[0]["words"].startswith("a (0.5000) ")
     assert [row["confidence"] for row in table] == ["0.25", "0.25"]
+
+
+def marks(data: bytes) -> int:
+    return data.count(b"\xef\xbb\xbf")
+
+
+@pytest.mark.parametrize("existing", ["skip", "append"])
+def test_a_table_has_one_mark_whoever_began_it(home: Path, existing: str) -> None:
+    run("p", out=Path("whole.csv"))
+    whole = Path("whole.csv").read_bytes()
+    assert whole.startswith(b"\xef\xbb\xbfpath,caption\n")
+    run("p/1.jpg", "p/2.jpg", out=Path("out.csv"))
+    began = Path("out.csv").read_bytes()
+    for before in (began, began.removeprefix(b"\xef\xbb\xbf")):  # earlier versions wrote none
+        Path("out.csv").write_bytes(before)
+        with pytest.raises(KeyboardInterrupt):
+            run("p", out=Path("out.csv"), existing=existing, fake=Fake(breaks_at=2), batch=1)
+        done, _ = run("p", out=Path("out.csv"), existing=existing, batch=1)
+        assert (done.kept, marks(Path("out.csv").read_bytes())) == (2, 1)
+        assert Path("out.csv").read_bytes() == whole
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t"])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "cp1252", "utf-16"])
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+def test_a_table_that_was_in_a_spreadsheet_goes_on(
+    home: Path, delimiter: str, encoding: str, newline: str
+) -> None:
+    """Corrected there, and saved as that program does: the rest is added, the corrections stay."""
+    rows = [["path", "caption"], ["p/1.jpg", 'Käse; "alt", ein Stück'], ["p/2.jpg", "'-)"]]
+    with Path("out.csv").open("w", newline="", encoding=encoding) as file:
+        csv.writer(file, delimiter=delimiter, lineterminator=newline).writerows(rows)
+    for kept in (2, 4):
+        done, heard = run("p", out=Path("out.csv"), existing="skip")
+        assert done.kept == kept
+        data = Path("out.csv").read_bytes()
+        with Path("out.csv").open(newline="", encoding="utf-8-sig") as file:
+            table = list(csv.reader(file, strict=True))
+        said = [[f"p/{name}", says(name).text] for name in GOOD if name not in ("1.jpg", "2.jpg")]
+        assert table == [*rows, *said]
+        assert marks(data) == 1
+        told = [problem.why for problem in heard.problems if "Windows-1252" in problem.why]
+        assert len(told) == (encoding == "cp1252" and kept == 2)
+
+
+def test_a_workbook_is_not_added_to(home: Path) -> None:
+    Path("out.csv").write_bytes(b"PK\x03\x04 xl/workbook.xml")
+    with pytest.raises(DataError, match=r"it is an Excel workbook\. Save it as CSV"):
+        run("p", out=Path("out.csv"), existing="skip")
+
+
+@pytest.mark.parametrize(
+    ("made", "given", "hint"),
+    [
+        ({"confidence": True}, {}, "Add --confidence, or"),
+        ({}, {"confidence": True}, "Leave out --confidence, or"),
+        ({"alternatives": 3}, {}, "Add --alternatives 3, or"),
+        ({"alternatives": 3}, {"alternatives": 5}, "Give --alternatives 3, or"),
+        ({}, {"alternatives": 2}, "Leave out --alternatives, or"),
+        (
+            {"confidence": True},
+            {"alternatives": 2},
+            "Add --confidence and leave out --alternatives, or",
+        ),
+        (
+            {"alternatives": 2},
+            {"confidence": True},
+            "Leave out --confidence and add --alternatives 2, or",
+        ),
+    ],
+)
+@pytest.mark.parametrize("existing", ["skip", "append"])
+def test_a_table_with_other_columns_says_what_to_change(
+    home: Path, made: dict[str, Any], given: dict[str, Any], hint: str, existing: str
+) -> None:
+    run("p", out=Path("out.csv"), **made)
+    with pytest.raises(DataError) as caught:
+        run("p", out=Path("out.csv"), existing=existing, **given)
+    theirs, ours = (
+        ", ".join(columns_of(own.get("alternatives", 0), confidence=own.get("confidence", False)))
+        for own in (made, given)
+    )
+    assert caught.value.why == f"its columns are {theirs}; those of this command are {ours}"
+    assert caught.value.hint == f"{hint} choose another --out."
+    run("p", out=Path("out.csv"), existing=existing, **made)
+
+
+@pytest.mark.parametrize(
+    ("header", "hint"),
+    [
+        ("path,caption,notes\n", "What naic caption writes has no notes: change that in"),
+        ("caption,path\n", "What naic caption writes has another order: change that in"),
+        ("path;caption;my notes;split\n", "What naic caption writes has no my notes, split:"),
+    ],
+)
+def test_a_table_with_columns_of_its_own(home: Path, header: str, hint: str) -> None:
+    Path("out.csv").write_text(header)
+    with pytest.raises(DataError, match=hint):
+        run("p", out=Path("out.csv"), existing="skip")
+
+
+def test_a_mark_before_json_is_no_matter(home: Path) -> None:
+    """As an editor may put it there."""
+    for kind in ("json", "jsonl"):
+        run("p/1.jpg", out=Path("out"), format=kind, existing="overwrite")
+        Path("out").write_bytes(b"\xef\xbb\xbf" + Path("out").read_bytes())
+        done, _ = run("p", out=Path("out"), format=kind, existing="skip")
+        assert (done.kept, marks(Path("out").read_bytes())) == (1, 0)
 
 
 def test_ten_thousand_images(home: Path) -> None:

@@ -111,29 +111,112 @@ def test_a_run_that_was_cut_off_goes_on(photos: Path) -> None:
 
 
 def test_two_images_with_one_text_are_refused_before_anything_is_done(photos: Path) -> None:
-    touch(photos, "b/2.jpg")
+    touch(Path("other"), "3.jpg")
     fake = Fake()
     with pytest.raises(ConfigError) as caught:
-        run(photos, format="txt", fake=fake)
+        run("photos/b/3.jpg", "other/3.jpg", format="txt", out=Path("out"), fake=fake)
     assert str(caught.value) == (
-        "photos/b/2.jpg: photos/b/2.png would have the same text file, photos/b/2.txt. "
+        "photos/b/3.jpg: other/3.jpg would have the same text file, out/3.jpg.txt. "
         "Use --format jsonl or csv, or give one of the two another name."
     )
-    touch(Path("other"), "3.jpg")
-    with pytest.raises(ConfigError, match=r"would have the same text file, out/3\.txt"):
-        run("photos/b/3.jpg", "other/3.jpg", format="txt", out=Path("out"))
     assert (fake.seen, texts(Path())) == ([], {})
     run("photos/b/3.jpg", "other/3.jpg", "photos/b/3.jpg", format="txt")  # one twice: no matter
 
 
-def test_two_images_with_one_text_are_refused_however_they_are_spelt(photos: Path) -> None:
+def said_of(*names: str) -> dict[str, str]:
+    return {f"{name}.txt": f"{says(name.rpartition('/')[2]).text}\n" for name in names}
+
+
+TWINS = {**EXPECTED, **said_of("b/2.jpg", "b/2.png")}
+del TWINS["b/2.txt"]
+
+
+@pytest.mark.parametrize("out", [None, Path("out")])
+def test_images_that_differ_in_their_suffix_get_a_text_each(photos: Path, out: Path | None) -> None:
+    touch(photos, "b/2.jpg")
+    done, heard = run(photos, format="txt", out=out)
+    assert texts(out or photos) == TWINS
+    assert (done.captions, done.bad, heard.problems) == (4, 0, [])
+    fake = Fake()
+    done, _ = run(photos, format="txt", out=out, existing="skip", fake=fake)
+    assert (done.captions, done.kept, fake.seen) == (0, 4, [])
+    (out or photos).joinpath("b/2.jpg.txt").unlink()
+    run(photos, format="txt", out=out, fake=fake)
+    assert fake.seen == ["photos/b/2.jpg"]
+
+
+def test_which_of_them_a_command_names_is_no_matter(photos: Path) -> None:
+    touch(photos, "b/2.jpg")
+    run("photos/b/2.png", format="txt")
+    run("photos/b/2.jpg", format="txt")
+    assert texts(photos) == said_of("b/2.jpg", "b/2.png")
+    Path("photos/b/2.png").unlink()  # the text that the other one got is still its own
+    done, _ = run("photos/b", format="txt")
+    assert (done.captions, done.kept) == (1, 1)
+    assert "b/2.txt" not in texts(photos)
+
+
+def later(*paths: str) -> None:
+    """Let files come after those that are there, even on a disk that counts in seconds."""
+    for path in paths:
+        before = max(found.stat().st_ctime_ns for found in Path("photos").rglob("*"))
+        while not Path(path).exists() or Path(path).stat().st_ctime_ns <= before:
+            Path(path).unlink(missing_ok=True)
+            Path(path).write_bytes(b"")
+
+
+def test_an_image_that_came_later_gets_a_text_of_its_own(photos: Path) -> None:
+    run(photos, format="txt")
+    later("photos/b/2.jpg")
+    fake = Fake()
+    done, heard = run(photos, format="txt", fake=fake)
+    assert fake.seen == ["photos/b/2.jpg"]
+    assert texts(photos) == EXPECTED | said_of("b/2.jpg")
+    assert (done.captions, done.kept, heard.problems) == (1, 3, [])
+    assert run(photos, format="txt")[0].kept == 4
+    later("photos/b/2.txt")  # now it may be of either
+    for _ in range(2):
+        done, heard = run(photos, format="txt")
+    assert (done.kept, heard.problems) == (4, [])
+    assert Path("photos/b/2.txt").read_bytes() == b""
+
+
+@pytest.mark.parametrize("existing", ["skip", "overwrite", "append"])
+def test_a_text_that_may_be_of_either_is_left_and_told_of(photos: Path, existing: str) -> None:
+    touch(photos, "b/2.jpg")
+    later("photos/b/2.txt")
+    _, heard = run("photos/b", format="txt", existing=existing)
+    (problem,) = heard.problems
+    assert (problem.where, problem.why) == (
+        "photos/b/2.txt",
+        "several images are called so, and it is left as it is: each gets a text of its own",
+    )
+    assert Path("photos/b/2.txt").read_bytes() == b""
+    assert said_of("b/2.jpg", "b/2.png").items() <= texts(photos).items()
+
+
+def test_a_short_name_may_be_the_whole_name_of_another(photos: Path) -> None:
+    touch(Path("odd"), "a.jpg", "a.png", "a.jpg.png", "b.jpg", "b.jpg.png")
+    run("odd", format="txt")
+    names = ["a.jpg.txt", "a.png.txt", "a.jpg.png.txt", "b.txt", "b.jpg.txt"]
+    assert set(texts(Path("odd"))) == set(names)
+    assert run("odd", format="txt")[0].kept == 5
+
+
+def test_images_of_two_folders_in_one(photos: Path) -> None:
+    touch(Path("other"), "3.png")
+    run("photos/b/3.jpg", "other/3.png", format="txt", out=Path("out"))
+    assert texts(Path("out")) == said_of("3.jpg", "3.png")
+
+
+def test_two_images_get_a_text_each_however_they_are_spelt(photos: Path) -> None:
     touch(photos, "1.png")
     Path("link").symlink_to("photos")
     for other in (f"{Path.cwd()}/photos/1.png", "photos/b/../1.png", "link/1.png"):
-        with pytest.raises(ConfigError, match="would have the same text file"):
-            run("photos/1.jpg", other, format="txt")
-    assert texts(Path()) == {}
-    done, _ = run("photos/1.jpg", f"{Path.cwd()}/photos/1.jpg", format="txt")
+        done, _ = run("photos/1.jpg", other, format="txt", existing="overwrite")
+        assert done.captions == 2
+        assert texts(photos) == said_of("1.jpg", "1.png")
+    done, _ = run("photos/1.jpg", f"{Path.cwd()}/photos/1.jpg", format="txt", existing="overwrite")
     assert done.captions == 1
 
 
@@ -154,12 +237,12 @@ def test_letters_of_two_cases_are_one_file_on_macos(
     photos: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     paths = ["photos/a.jpg", "photos/A.png"]
+    touch(photos, "a.jpg", "A.png")
+    run(*paths, format="txt")
+    assert set(texts(photos)) == {"a.txt", "A.txt"}
     monkeypatch.setattr(sys, "platform", "darwin")
-    with pytest.raises(ConfigError, match="would have the same text file"):
-        run(*paths, format="txt")
-    monkeypatch.setattr(sys, "platform", "linux")
-    done, _ = run(*paths, format="txt")
-    assert done.captions == 2
+    run(*paths, format="txt", existing="overwrite")
+    assert set(texts(photos)) == {"a.txt", "A.txt", "a.jpg.txt", "A.png.txt"}
 
 
 def test_an_image_is_never_written_over(photos: Path) -> None:

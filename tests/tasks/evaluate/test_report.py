@@ -12,6 +12,7 @@ from naic.tasks.evaluate.options import EvaluateOptions
 from naic.tasks.evaluate.report import as_json, write_reports
 from naic.tasks.evaluate.run import evaluate
 from naic.tasks.evaluate.tables import further, habits
+from naic.text.cells import text_of_cell
 from tests.tasks.evaluate.evaluations import (
     NAMES,
     SCENES,
@@ -63,7 +64,7 @@ def test_the_files(options: EvaluateOptions, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("suffix", [".csv", ".CSV"])
 @pytest.mark.parametrize(
-    "caption", ['a "big", red\nbox é', "a\rb", "\r\n", "\0 nul", '"', ",", "'"]
+    "caption", ['a "big", red\nbox é', "a\rb", "\r\n", "\0 nul", '"', ",", "'", "=1+1", "'-"]
 )
 def test_a_line_an_image_as_csv(
     caption: str, suffix: str, options: EvaluateOptions, tmp_path: Path
@@ -75,9 +76,11 @@ def test_a_line_an_image_as_csv(
     found = evaluate(options)
     assert found.intervals == {}
     write_reports(found, options)
-    with path.open(encoding="utf-8", newline="") as file:
+    assert path.read_bytes().startswith(b'\xef\xbb\xbf"image_id"')
+    with path.open(encoding="utf-8-sig", newline="") as file:
         rows = list(csv.DictReader(file, strict=True))
-    assert [row["caption"] for row in rows] == list(captions.values())
+    assert [text_of_cell(row["caption"]) for row in rows] == list(captions.values())
+    assert not any(row["caption"].startswith("=") for row in rows)
     assert [float(row["ROUGE_L"]) for row in rows] == list(found.system.scores["ROUGE_L"].per_image)
 
 

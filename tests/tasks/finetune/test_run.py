@@ -26,7 +26,7 @@ from naic.tasks.finetune import run as task
 from naic.tasks.finetune.run import Finetuned, dry_run, finetune
 from naic.text import Vocabulary
 from tests.runtime.small import NETWORK, make_model
-from tests.tasks.finetune.tuning import make_blind, options, scene_words, write_table
+from tests.tasks.finetune.tuning import damage, make_blind, options, scene_words, write_table
 
 SCENES = 60
 
@@ -226,7 +226,7 @@ def test_a_fixed_beginning_is_learnt_without_it(tmp_path: Path) -> None:
 
 def test_images_that_cannot_be_opened_are_counted(table: Path, model: Path, tmp_path: Path) -> None:
     copied = shutil.copytree(table.parent, tmp_path / "images")
-    (copied / "001.png").write_bytes(b"no image")
+    damage(copied / "001.png")
     done = finetune(options(copied / "captions.csv", tmp_path / "out", model, epochs=1))
     assert done.learnt_from == 49
     assert [Path(problem.where).name for problem in done.problems] == ["001.png"]
@@ -237,7 +237,7 @@ def test_if_no_held_out_image_can_be_opened_it_says_so(
 ) -> None:
     copied = shutil.copytree(table.parent, tmp_path / "images")
     for i in range(0, SCENES, 6):
-        (copied / f"{i:03d}.png").write_bytes(b"no image")
+        damage(copied / f"{i:03d}.png")
     with pytest.raises(DataError, match="images for val, not one can be opened"):
         finetune(options(copied / "captions.csv", tmp_path / "out", model))
 

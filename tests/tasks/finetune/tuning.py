@@ -72,6 +72,12 @@ def write_table(folder: Path, count: int, *, splits: bool = False) -> Path:
     return table
 
 
+def damage(image: Path) -> None:
+    """Spoil the pixels of a PNG: its header and its end are as they were."""
+    data = image.read_bytes()
+    image.write_bytes(data[:50] + bytes(len(data) - 70) + data[-20:])
+
+
 def options(captions: Path | str, out: Path, model: Path, **over: Any) -> FinetuneOptions:
     chosen = {"epochs": 20, "learning_rate": 5e-3, "device": "cpu", **over}
     return FinetuneOptions(str(captions), out, model=model, **chosen)

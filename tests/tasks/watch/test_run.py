@@ -1,6 +1,7 @@
 import errno
 import os
 import shutil
+import time
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
@@ -171,14 +172,33 @@ def test_a_photo_that_has_its_text_is_left_as_it_is(home: Path) -> None:
     assert fake.seen == ["a.jpg", "b.jpg"]
 
 
-def test_two_photos_with_one_text_are_told_of_and_the_others_captioned(home: Path) -> None:
+def test_photos_that_differ_in_their_suffix_get_a_text_each(home: Path) -> None:
     for name in ("a.jpg", "a.png", "b.jpg", "raw.cr2", "raw.jpg"):
         drop(Path("in", name))()
     fake = Opening()
-    heard = run("in", nothing, nothing, fake=fake)
-    assert [problem.where for problem in heard.problems] == ["in/a.png"]
-    assert heard.problems[0].why == "it and in/a.jpg have one text file, a.txt"
-    assert fake.seen == ["a.jpg", "b.jpg", "raw.jpg"]
+
+    def come_later() -> None:
+        time.sleep(0.05)  # the clock of a disk is not as fine as ours
+        drop("in/b.png", PNG)()
+
+    heard = run("in", nothing, come_later, nothing, fake=fake)
+    assert heard.problems == []
+    assert fake.seen == ["a.jpg", "a.png", "b.jpg", "raw.jpg", "b.png"]
+    made = {"a.jpg.txt", "a.png.txt", "b.txt", "b.png.txt", "raw.txt"}
+    assert texts("in") == made
+    assert Path("in/b.txt").read_text() == f"{says('b.jpg').text}\n"
+    fake = Opening()
+    assert run("in", nothing, fake=fake).problems == []
+    assert (fake.seen, texts("in")) == ([], made)
+
+
+def test_two_photos_with_one_text_are_told_of(home: Path) -> None:
+    """Neither can be opened, so neither has a claim to a text of its own."""
+    for name in ("a.cr2", "a.heic"):
+        Path("in", name).write_bytes(b"no photo")
+    heard = run("in", nothing, nothing)
+    assert heard.problems[0].where == "in/a.heic"
+    assert heard.problems[0].why == "it and in/a.cr2 have one text file, a.txt"
     assert run("in", nothing).problems == []
 
 

@@ -1,13 +1,11 @@
 """Readers of datasets: six formats in, one kind of record out, nothing lost in silence.
 
-A file is read whole: unpacked, decoded, parsed, and every failure named with its place.
+A file is read whole: unpacked, decoded, parsed, and every failure named with its place. All are
+told of together, before anything is made of the rest.
 """
 
 import contextlib
 import gc
-import gzip
-import lzma
-import zlib
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -15,9 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from naic.data.features import refuse_unknown
-from naic.data.records import READER_NAMES, Checker, Entry, Problems, Record, kind
+from naic.data.readers.checking import Checker
+from naic.data.records import READER_NAMES, Entry, Problems, Record
 from naic.errors import ConfigError, DataError
-from naic.files import parse_json, printable, what_is
+from naic.files import printable, what_is
 
 if TYPE_CHECKING:
     from naic.data.sources import ImageFinder
@@ -74,6 +73,8 @@ def read(
     splits: Collection[str] | None = None,
     limit: int | None = None,
     with_images: bool = True,
+    look: bool = False,
+    known_splits: Collection[str] | None = None,
 ) -> Reading:
     """Read a whole source into records, in its own order.
 
@@ -82,14 +83,17 @@ def read(
         source: a path; for `shapes` the number of scenes.
         images: folders or uncompressed tars to search for images, instead of the places that
             are usual for the format.
-        problems: hears of each thing that cannot be used; may raise it.
+        problems: hears of each thing that cannot be used.
         seed: of the scenes of `shapes`.
         splits: the splits wanted; None is all. Images of other splits are not looked for.
         limit: at most so many records, the first usable ones.
         with_images: False reads the captions alone: no image is looked for, and none can be loaded.
+        look: whether an image with captions that cannot be opened is told of here (see `look_at`),
+            and not when it is loaded.
+        known_splits: the splits that a table can mean; None is any.
 
     Raises:
-        DataError: the source cannot be read at all, or `problems` raises.
+        DataError: the source cannot be read at all, or bad rows are not to be skipped.
         ConfigError: an unknown reader or split, or a limit below 1.
     """
     if limit is not None and limit < 1:
@@ -98,7 +102,32 @@ def read(
     entries, finder = _open(
         reader, source, images, problems, seed, splits, with_images, reading.ignored
     )
-    checker = Checker(finder, problems)
+    own = reader == "table"  # what people write themselves, and mend in other programs
+    checker = Checker(
+        finder, problems, careful=own, look=look, splits=known_splits if own else None
+    )
+    try:
+        _read_all(reading, entries, checker, splits, limit)
+    except DataError:
+        problems.refuse(source)  # what was wrong before it may be the reason
+        raise
+    checker.warn_of_repeats(source)
+    problems.refuse(source)
+    refuse_unknown(splits, reading.all_splits)
+    if reading.images_seen == 0 and reading.bad_rows == 0:
+        raise DataError(printable(source), "there is nothing in it", "Check the path.")
+    return reading
+
+
+def _read_all(
+    reading: Reading,
+    entries: Iterator[Entry],
+    checker: Checker,
+    splits: Collection[str] | None,
+    limit: int | None,
+) -> None:
+    """Give each entry its place in the account."""
+    problems = checker.problems
     noted = len(problems.items)
     for entry in entries:
         reading.bad_rows += len(problems.items) - noted
@@ -115,10 +144,6 @@ def read(
             reading.others.append((entry.id, entry.split))
         noted = len(problems.items)
     reading.bad_rows += len(problems.items) - noted
-    refuse_unknown(splits, reading.all_splits)
-    if reading.images_seen == 0 and reading.bad_rows == 0:
-        raise DataError(printable(source), "there is nothing in it", "Check the path.")
-    return reading
 
 
 def _take(reading: Reading, entry: Entry, record: Record | None) -> None:
@@ -207,76 +232,3 @@ def _read_shapes(source: str, seed: int) -> Iterator[Entry]:
             image=record.image,
             facts=record.facts,
         )
-
-
-XZ, GZIP = b"\xfd7zXZ\x00", b"\x1f\x8b"
-_UTF16 = (b"\xff\xfe", b"\xfe\xff")
-_STREAMS = (Path("/dev/stdin"), Path("/dev/fd"))  # what a shell hands us: somebody writes to it
-
-
-def read_bytes(path: Path) -> bytes:
-    """The bytes of a file, unpacked if they are xz or gzip whatever the file is called."""
-    name = printable(str(path))
-    if what_is(path) == "special" and not {path, path.parent} & set(_STREAMS):
-        # Reading a pipe without a writer, or a device, may never end.
-        raise DataError(name, "it is not a regular file", "Copy it to one.")
-    try:
-        data = path.read_bytes()
-        if data.startswith(XZ):
-            data = lzma.decompress(data)
-        elif data.startswith(GZIP):
-            data = gzip.decompress(data)
-    except FileNotFoundError:
-        raise DataError(name, "there is no such file", "Check the path.") from None
-    except IsADirectoryError:
-        raise DataError(name, "it is a folder", "Give the path of a file in it.") from None
-    except (lzma.LZMAError, EOFError, zlib.error, gzip.BadGzipFile) as error:
-        why = f"it is a damaged or cut archive ({error})"
-        raise DataError(name, why, "Download or copy it again.") from error
-    except (OSError, ValueError) as error:
-        raise DataError(name, f"it cannot be read ({error})", "Check its permissions.") from error
-    if data.startswith(_UTF16):
-        raise DataError(name, "it is UTF-16 text", "Save it as UTF-8.")
-    return data
-
-
-def read_text(path: Path) -> str:
-    """The text of a file; bytes that are not UTF-8 become lone surrogates (see `is_text`)."""
-    return read_bytes(path).removeprefix(b"\xef\xbb\xbf").decode("utf-8", "surrogateescape")
-
-
-def decode_json(data: bytes, name: str, unused: tuple[str, str] | None = None) -> object:
-    """What the bytes of a JSON file hold; `name` is what to call it in a message."""
-    try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        why = f"byte {error.start + 1}, on line {line}, is not UTF-8"
-        raise DataError(name, why, "Save the file as UTF-8.") from None
-    del data
-    if not text.strip():
-        raise DataError(name, "the file is empty", "Get it again.")
-    return parse_json(text, name, unused)
-
-
-def read_json_object(path: Path, unused: tuple[str, str] | None = None) -> dict[str, object]:
-    """The object that the JSON file of a dataset holds; for `unused` see `parse_json`."""
-    name = printable(str(path))
-    value = decode_json(read_bytes(path), name, unused)  # strict about UTF-8: no row can be named
-    if not isinstance(value, dict):
-        why = f"it holds {kind(value)} where an object with the key 'images' is expected"
-        raise DataError(name, why, "Check that the file and its reader belong together.")
-    return value
-
-
-def list_under(value: dict[str, object], key: str, path: Path) -> list[object]:
-    """The list under `key` of the object that `path` holds."""
-    name = printable(str(path))
-    hint = "Check that the file and its reader belong together."
-    if key not in value:
-        found = ", ".join(repr(printable(k)) for k in list(value)[:8]) or "none"
-        raise DataError(name, f"there is no key {key!r} (keys found: {found})", hint)
-    rows = value[key]
-    if not isinstance(rows, list):
-        raise DataError(name, f"{key!r} holds {kind(rows)} where a list is expected", hint)
-    return rows

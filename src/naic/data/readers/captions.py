@@ -1,9 +1,6 @@
 """Captions without images, from any format a dataset can have; which one, is told from the file."""
 
-import gzip
-import lzma
 import re
-import zlib
 from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass, field
@@ -11,12 +8,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from naic.data.features import FeatureStore, refuse_unknown
-from naic.data.readers import GZIP, XZ, read
+from naic.data.readers import read
+from naic.data.readers.delimited import looks_like_table
+from naic.data.readers.textfiles import read_head
 from naic.data.records import CaptionReader, Problems
 from naic.errors import DataError
 from naic.files import printable, what_is
 
-_HEAD = 1 << 20  # enough for the first images of any known file; COCO's own has no captions yet
 # A quote inside a JSON string is written \", so these can only be keys.
 _SENTENCES = re.compile(rb'"sentences"\s*:')
 _COCO = re.compile(rb'"(images|annotations)"\s*:\s*\[')
@@ -122,7 +120,7 @@ def detect(source: str) -> CaptionReader:
             raise DataError(printable(source), "it is not a regular file", "Copy it to one.")
     if is_table(path):
         return "table"
-    return _by_content(_head(path), printable(source))
+    return _by_content(read_head(path), printable(source))
 
 
 def _by_content(head: bytes, name: str) -> CaptionReader:
@@ -140,23 +138,7 @@ def _by_content(head: bytes, name: str) -> CaptionReader:
         raise DataError(name, why, hint)
     if text.lower().startswith(b"image,") or _TOKENS.match(text):
         return "flickr8k"
+    if looks_like_table(text.decode("utf-8", "replace")):
+        return "table"
     why = "its reader cannot be told from its name or content" if text else "the file is empty"
     raise DataError(name, why, _HINT if text else "Get it again.")
-
-
-def _head(path: Path) -> bytes:
-    """The first megabyte, unpacked; a whole file would take seconds, twice."""
-    try:
-        with path.open("rb") as file:
-            start = file.read(6)
-        if start.startswith(XZ):
-            with lzma.open(path) as file:
-                return file.read(_HEAD)
-        if start.startswith(GZIP):
-            with gzip.open(path) as file:
-                return file.read(_HEAD)
-        with path.open("rb") as file:
-            return file.read(_HEAD)
-    except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
-        why = f"it cannot be read ({error})"
-        raise DataError(printable(str(path)), why, "Check it, or get it again.") from error

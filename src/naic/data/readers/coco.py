@@ -7,7 +7,7 @@ import re
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
-from naic.data.readers import list_under, read_json_object
+from naic.data.readers.textfiles import list_under, read_json_object
 from naic.data.records import Entry, Problems, kind
 from naic.files import printable
 from naic.images.formats import without_suffix

@@ -3,8 +3,9 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from naic.data.readers import read_text
+from naic.data.readers.delimited import open_sheet
 from naic.data.readers.table import CaptionRow, csv_rows, entries_of
+from naic.data.readers.textfiles import read_text
 from naic.data.records import Entry, Problems
 from naic.errors import DataError
 from naic.files import printable, what_is
@@ -32,9 +33,9 @@ def read_flickr8k(source: Path, problems: Problems) -> Iterator[Entry]:
     has no image either.
     """
     file = _caption_file(source) if what_is(source) == "folder" else source
-    text = read_text(file)
+    text = read_text(file, problems.warn)
     if text.partition("\n")[0].strip().lower().startswith("image,"):
-        rows = csv_rows(text, file, ",", problems)
+        rows = csv_rows(open_sheet(text), file, problems)
     else:
         rows = _token_rows(text, file, problems)
     splits = _splits(file.absolute().parent, problems)
@@ -91,7 +92,7 @@ def _splits(folder: Path, problems: Problems) -> dict[str, tuple[str, str]]:
         file = folder / f"Flickr_8k.{name}.txt"
         if what_is(file) == "missing":
             continue
-        for number, line in enumerate(read_text(file).split("\n"), 1):
+        for number, line in enumerate(read_text(file, problems.warn).split("\n"), 1):
             image, where = line.strip(), f"{file.name}, line {number}"
             if not image:
                 continue

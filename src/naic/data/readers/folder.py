@@ -2,14 +2,19 @@
 
 import os
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Container, Iterator, Sequence
 from pathlib import Path
 
-from naic.data.readers import read_text
+from naic.data.readers.textfiles import read_text
 from naic.data.records import Entry, Problems, short_names
 from naic.errors import DataError
 from naic.files import printable, walk, what_is
-from naic.images.formats import IMAGE_SUFFIXES, UNSUPPORTED_SUFFIXES, without_suffix
+from naic.images.formats import (
+    IMAGE_SUFFIXES,
+    UNSUPPORTED_SUFFIXES,
+    stems_of_texts,
+    without_suffix,
+)
 from naic.images.sources import FileImage
 
 _SIDECAR = ".txt"
@@ -22,7 +27,8 @@ def read_folder(
     """Entries of a folder and its sub-folders, sorted by path.
 
     The id is the relative path without its suffix. `a.txt` holds the captions of `a.jpg`, one a
-    line; an image without one is unlabelled. Other files are counted in `ignored` by suffix.
+    line; beside `a.png` it is `a.jpg.txt`. An image without one is unlabelled. Other files are
+    counted in `ignored` by suffix.
     Where `images` are not needed, the captions of images that are not there are read too.
     """
     found, sidecars = _look_through(source, problems, ignored)
@@ -32,23 +38,50 @@ def read_folder(
     if not found:
         hint = f"Images are known by their suffix: {', '.join(sorted(IMAGE_SUFFIXES))}."
         raise DataError(printable(str(source)), "there is no image in it", hint)
-    owners: dict[str, list[str]] = {}
+    texts = _stems_of_texts(found, sidecars)
+    short: dict[str, list[str]] = {}
     for name in found:
-        owners.setdefault(without_suffix(name), []).append(name)
-    _place_lonely_sidecars(owners, sidecars, problems, ignored)
+        short.setdefault(without_suffix(name), []).append(name)
+    _place_lonely_sidecars({*texts.values(), *short}, sidecars, problems, ignored)
+    unclear = sidecars.keys() & short.keys() - set(texts.values())
+    told = set()
     for name, id_ in short_names(found).items():
-        sidecar = sidecars.get(without_suffix(name))
+        sidecar, stem = sidecars.get(texts[name]), without_suffix(name)
         captions: list[tuple[str, object]] | None = []
-        if sidecar is not None and len(owners[without_suffix(name)]) > 1:
-            others = " and ".join(printable(other) for other in owners[without_suffix(name)])
-            why = f"its captions in {printable(sidecar)} could be those of {others}"
-            problems.add(printable(name), why, "Rename the images or remove one.")
+        if sidecar is None and stem in unclear:
+            told.add(stem)
+            others = " and ".join(map(printable, short[stem]))
+            why = f"its captions in {printable(sidecars[stem])} could be those of {others}"
+            hint = f"If they are, call that file {printable(name)}{_SIDECAR}."
+            problems.add(printable(name), why, hint, "captions that could be of another image")
             continue
         if sidecar is not None:
             captions = _captions(source, sidecar, problems)
         if captions is not None:
             image = None if name == sidecar else FileImage(Path(source, name))
             yield Entry(printable(name), printable(id_), [name], captions, image=image)
+    for stem in sorted(unclear - told):
+        own = " and ".join(f"{printable(name)}{_SIDECAR}" for name in short[stem])
+        problems.add(printable(sidecars[stem]), f"there is also {own}", "Keep one of the two.")
+
+
+def _stems_of_texts(images: Sequence[str], sidecars: Container[str]) -> dict[str, str]:
+    """The path of each image's text file, without its suffix, as `naic caption` calls it.
+
+    An image that cannot be opened has none where another has its name.
+    """
+    able = [name for name in images if _suffix(name) in IMAGE_SUFFIXES]
+    stems = stems_of_texts(able)
+    taken = {*stems.values(), *map(without_suffix, able)}
+    for name in able:
+        if name in sidecars and name not in taken:  # another image of its name was there once
+            stems[name] = name
+    for name in images:
+        if name not in stems:
+            stem = without_suffix(name)
+            stems[name] = "" if stem in taken else stem
+            taken.add(stem)
+    return stems
 
 
 def _captions_alone(images: list[str], sidecars: dict[str, str]) -> list[str]:
@@ -57,7 +90,7 @@ def _captions_alone(images: list[str], sidecars: dict[str, str]) -> list[str]:
     Beside images, these are the ones where other `.txt` files have theirs: see
     `_place_lonely_sidecars`.
     """
-    stems = {without_suffix(image) for image in images}
+    stems = {*images, *map(without_suffix, images)}
     in_use = _folders_in_use(stems, sidecars)
     return [
         sidecar
@@ -112,7 +145,7 @@ def _suffix(name: str) -> str:
 
 
 def _place_lonely_sidecars(
-    owners: dict[str, list[str]],
+    owners: Collection[str],
     sidecars: dict[str, str],
     problems: Problems,
     ignored: Counter[str],
@@ -139,7 +172,7 @@ def _captions(source: Path, sidecar: str, problems: Problems) -> list[tuple[str,
         problems.add(name, "it is not a regular file", "Replace it by a text file.")
         return None
     try:
-        text = read_text(path)
+        text = read_text(path, problems.warn)
     except DataError as error:
         problems.add(name, error.why, error.hint)
         return None

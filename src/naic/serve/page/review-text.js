@@ -3,6 +3,7 @@
 const BLANKS = /[\s\p{Cc}\p{Zl}\p{Zp}]+/gu; // newlines and whatever else makes no letter
 const NO_TEXT = /[\p{Cs}\ufffe\uffff]/gu; // halves of characters, and what XML cannot hold
 const FORMULA = /^[=+\-@\t\r]/; // what a spreadsheet takes for a formula
+const GUARDED = /^'*[=+\-@\t\r]/; // the same, and what we would write for one
 const LETTER = "[\\p{L}\\p{M}\\p{N}_]";
 
 /** A caption as it is kept: one line, without blanks around it. */
@@ -42,7 +43,7 @@ const startsAsWord = (text) => new RegExp(`^${LETTER}`, "u").test(text);
  */
 export function csv(rows) {
   const lines = rows.map(({ path, caption }) => {
-    const safe = FORMULA.test(caption) ? `'${caption}` : caption;
+    const safe = GUARDED.test(caption) ? `'${caption}` : caption;
     return `${cell(FORMULA.test(path) ? `./${path}` : path)},${cell(safe)}\n`;
   });
   return `\ufeffpath,caption\n${lines.join("")}`;

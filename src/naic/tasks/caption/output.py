@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from naic import __version__
+from naic.data.readers.textfiles import read_text
 from naic.errors import CheckpointError, ConfigError, DataError
 from naic.files import printable, what_is
-from naic.resume import digest_of
+from naic.resume import Warn, digest_of
 from naic.tasks.caption.find import Found, real_folder
 from naic.tasks.caption.journal import Start
 from naic.tasks.caption.options import CaptionOptions
@@ -59,8 +60,11 @@ def check_folder(out: Path) -> None:
         raise ConfigError(printable(str(out)), "it is no folder, which --format txt needs", hint)
 
 
-def starting(options: CaptionOptions, out: Path, rows: Rows) -> Start:
-    """What to do about a file that is there; by default nothing, and the run is refused."""
+def starting(options: CaptionOptions, out: Path, rows: Rows, warn: Warn) -> Start:
+    """What to do about a file that is there; by default nothing, and the run is refused.
+
+    `warn` hears of a table that is not in UTF-8.
+    """
     digest, name = digest_of(out), printable(str(out))
     if digest is None:
         return Start()
@@ -70,12 +74,18 @@ def starting(options: CaptionOptions, out: Path, rows: Rows) -> Start:
         raise ConfigError(name, why, hint)
     if options.existing == "overwrite":
         return Start(digest=digest)
+    return Start(rows.held(_text_of(options, out, warn), name), digest)
+
+
+def _text_of(options: CaptionOptions, out: Path, warn: Warn) -> str:
+    """What the file holds; a table may have been in a spreadsheet since we wrote it."""
+    if options.kind == "csv":
+        return read_text(out, warn)
     try:
-        text = out.read_bytes().decode("utf-8", "surrogateescape")
+        return out.read_bytes().decode("utf-8", "surrogateescape")
     except OSError as error:
         why = f"it cannot be read ({error.strerror})"
-        raise DataError(name, why, "Check its permissions.") from error
-    return Start(rows.held(text, name), digest)
+        raise DataError(printable(str(out)), why, "Check its permissions.") from error
 
 
 def without_caption(

@@ -7,23 +7,22 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from naic.errors import ConfigError, DataError
-from naic.files import parse_json, printable
+from naic.errors import ConfigError
+from naic.files import printable
 from naic.images.formats import take_apart, without_suffix
 from naic.tasks.caption.find import Found
 from naic.tasks.caption.options import CaptionOptions
 from naic.tasks.caption.speaker import Said, text_of
+from naic.text.cells import MARK, is_formula, text_cell
 
 if TYPE_CHECKING:  # not before there is work for it
     from naic.runtime.captioner import Alternative, Caption
 
+ARRAYS = ("json", "coco")
+ALTERNATIVE = "alternative_"  # begins the name of a column
 DIGITS = 4  # of a confidence: what is behind them changes with the machine
-_ARRAYS = ("json", "coco")
-_CSV_COLUMNS = "path,caption,"  # more may follow
 # In a path: backslashes before what is a lone surrogate, or is spelt as we spell one.
 _AMBIGUOUS = re.compile(r"\\+(?=ud[89a-f][0-9a-f]{2}|[\ud800-\udfff])")
-# What a spreadsheet takes for a formula when a cell begins with it.
-_FORMULA = re.compile(r"[=+\-@\t\r]")
 
 
 class Rows:
@@ -51,9 +50,9 @@ class Rows:
 
     def whole(self, rows: Iterable[str]) -> Iterator[str]:
         """The rows with what stands before, between and after them; each as soon as it comes."""
-        if self._kind not in _ARRAYS:
+        if self._kind not in ARRAYS:
             if self._kind == "csv":
-                yield f"{self._columns()}\n"
+                yield f"{','.join(self._columns())}\n"
             for row in rows:
                 yield f"{row}\n"
             return
@@ -62,6 +61,12 @@ class Rows:
             yield f"{before}\n{row}"
             before = ","
         yield "[]\n" if before == "[" else "\n]\n"
+
+    def file(self, rows: Iterable[str]) -> Iterator[str]:
+        """The same for a file: spreadsheets know a CSV file of UTF-8 by a mark at its beginning."""
+        if self._kind == "csv":
+            yield MARK
+        yield from self.whole(rows)
 
     def key(self, path: str) -> str:
         """What an image is known by in an output that is there."""
@@ -79,52 +84,21 @@ class Rows:
         Raises:
             DataError: it is of another format, or has other columns.
         """
-        if self._kind == "text":
-            _refuse_tables(text, name)
-        if self._kind in _ARRAYS:
-            held = [json.dumps(entry) for entry in _entries(text, name)]
-        else:
-            if self._kind == "csv":
-                text = self._without_columns(text, name)
-            held = [text.removesuffix("\n").removesuffix("\r")] if text.strip() else []
-        if self._kind != "text":
-            self.keys(held, name)  # rows of another kind have none
-        return held
+        from naic.tasks.caption.held import rows_held
+
+        return rows_held(self._kind, self._columns(), text, name)
 
     def known(self, held: Sequence[str]) -> Callable[[str], bool]:
-        """What tells whether a row stands in `held` just as it is.
+        """What tells whether a row stands in `held` just as it is."""
+        from naic.tasks.caption.held import known_rows
 
-        So a command that appends can be given again after its end, and nothing comes twice.
-        """
-        match self._kind:
-            case "json" | "coco":
-                return frozenset(held).__contains__
-            case "csv":
-                cells = {tuple(row) for own in held for row in _csv_rows(own)}
-                return lambda row: tuple(next(_csv_rows(row))) in cells
-            case _:
-                return _Lines(held).have
+        return known_rows(self._kind, held)
 
     def keys(self, held: Iterable[str], name: str) -> set[str]:
         """The keys of the images that the rows of `held` are of."""
-        match self._kind:
-            case "csv":
-                try:
-                    return {row[0] for own in held for row in _csv_rows(own) if row}
-                except csv.Error as error:
-                    raise DataError(name, f"it is no CSV file ({error})", _OTHER) from None
-            case "jsonl":
-                lines = [line for own in held for line in own.split("\n") if line.strip()]
-            case _:
-                lines = list(held)
-        key = "image_id" if self._kind == "coco" else "path"
-        keys = set()
-        for number, line in enumerate(lines, 1):
-            row = parse_json(line, f"{name}, row {number}")
-            if not isinstance(row, dict) or not isinstance(row.get(key), str | int):
-                raise DataError(f"{name}, row {number}", f"there is no {key!r}", _OTHER)
-            keys.add(str(row[key]))
-        return keys
+        from naic.tasks.caption.held import keys_of
+
+        return keys_of(self._kind, held, name)
 
     def _around(self, text: str) -> str:
         return f"{self._options.prefix}{text}{self._options.suffix}"
@@ -163,31 +137,17 @@ class Rows:
             ]
         return made
 
-    def _columns(self) -> str:
-        others = [f"alternative_{n}" for n in range(2, self._options.alternatives + 1)]
-        sure = ["confidence", "words"] if self._options.confidence else []
-        return ",".join(["path", "caption", *sure, *others])
+    def _columns(self) -> list[str]:
+        return columns_of(self._options.alternatives, confidence=self._options.confidence)
 
     def _cells(self, path: str, said: Said) -> str:
-        cells = [_path_cell(path), _text_cell(self._around(text_of(said)))]
+        cells = [_path_cell(path), text_cell(self._around(text_of(said)))]
         if self._options.confidence and not isinstance(said, str):
             words = [f"{word.text} ({word.confidence:.{DIGITS}f})" for word in said.words]
-            cells += [f"{_short(said.confidence)}", _text_cell(" ".join(words))]
-        others = [_text_cell(other) for other in self._others(said)]
+            cells += [f"{_short(said.confidence)}", text_cell(" ".join(words))]
+        others = [text_cell(other) for other in self._others(said)]
         missing = max(self._options.alternatives - 1, 0) - len(others)
-        line = io.StringIO()
-        csv.writer(line).writerow([*cells, *others, *[""] * missing])
-        return line.getvalue().removesuffix("\r\n")  # our lines end as on Unix
-
-    def _without_columns(self, text: str, name: str) -> str:
-        first, _, rest = text.removeprefix("\ufeff").partition("\n")
-        if first.rstrip("\r") != self._columns():
-            why = f"its columns are not those of this command: {self._columns()}"
-            raise DataError(name, why, _OTHER)
-        return rest
-
-
-_OTHER = "Give the options it was made with, or another --out."
+        return csv_row([*cells, *others, *[""] * missing])
 
 
 def image_id(path: str) -> int:
@@ -214,6 +174,19 @@ def refuse_same_images(images: Iterable[Found]) -> None:
         seen[number] = image.path
 
 
+def columns_of(alternatives: int, *, confidence: bool) -> list[str]:
+    """The columns of a CSV file with so many alternatives."""
+    others = [f"{ALTERNATIVE}{n}" for n in range(2, alternatives + 1)]
+    return ["path", "caption", *(["confidence", "words"] if confidence else []), *others]
+
+
+def csv_row(cells: Iterable[str]) -> str:
+    """A row of our CSV, without what ends it."""
+    line = io.StringIO()
+    csv.writer(line).writerow(cells)
+    return line.getvalue().removesuffix("\r\n")  # our lines end as on Unix
+
+
 def _others(said: Said) -> "Sequence[Alternative]":
     """The alternatives after the first, which is the caption."""
     return () if isinstance(said, str) else said.alternatives[1:]
@@ -231,52 +204,6 @@ def _short(probability: float) -> float:
     return float(f"{probability:.{DIGITS}g}")
 
 
-class _Lines:
-    """Lines of text, to look for rows in; a row with alternatives has several."""
-
-    def __init__(self, held: Iterable[str]) -> None:
-        self._lines = [line.removesuffix("\r") for own in held for line in own.split("\n")]
-        self._runs: dict[int, set[str]] = {}
-
-    def have(self, row: str) -> bool:
-        """Whether the lines of the row stand here, one after the other."""
-        count = row.count("\n") + 1
-        if count not in self._runs:
-            starts = range(len(self._lines) - count + 1)
-            self._runs[count] = {"\n".join(self._lines[i : i + count]) for i in starts}
-        return row in self._runs[count]
-
-
-def _refuse_tables(text: str, name: str) -> None:
-    """Lines of text may be anything, but CSV or JSON would be spoilt by what is put after it."""
-    text = text.removeprefix("\ufeff").lstrip()
-    first = text.partition("\n")[0].rstrip()
-    if f"{first},".startswith(_CSV_COLUMNS):
-        raise DataError(name, "it is CSV, and --format text was asked for", _OTHER)
-    # An image may be called [1].jpg: its line is no JSON.
-    if text.startswith(("{", "[")) and (first in "{[" or _is_json(first) or _is_json(text)):
-        raise DataError(name, "it is JSON, and --format text was asked for", _OTHER)
-
-
-def _is_json(text: str) -> bool:
-    try:
-        json.loads(text)
-    except (ValueError, RecursionError):
-        return False
-    return True
-
-
-def _entries(text: str, name: str) -> list[object]:
-    value = parse_json(text, name)
-    if not isinstance(value, list):
-        raise DataError(name, "it holds no JSON array", _OTHER)
-    return value
-
-
-def _csv_rows(text: str) -> Iterator[list[str]]:
-    return csv.reader(io.StringIO(text, newline=""), strict=True)
-
-
 def _path_cell(path: str) -> str:
     r"""The path, as text for a UTF-8 file, and no formula for a spreadsheet: `./=1.jpg`.
 
@@ -285,9 +212,4 @@ def _path_cell(path: str) -> str:
     """
     path = _AMBIGUOUS.sub(lambda found: found[0] * 2, path)
     path = path.encode("utf-8", "backslashreplace").decode()
-    return f"./{path}" if _FORMULA.match(path) else path
-
-
-def _text_cell(text: str) -> str:
-    """Text that a spreadsheet shows as it is; by an apostrophe it knows that it is no formula."""
-    return f"'{text}" if _FORMULA.match(text) else text
+    return f"./{path}" if is_formula(path) else path

@@ -150,13 +150,16 @@ class _CaptionRun:
 
     def into_file(self, out: Path, images: Sequence[Found]) -> None:
         """Make the file, or go on with it where an earlier run was cut off."""
-        from naic.tasks.caption.journal import journal
+        from naic.tasks.caption.journal import Start, journal
         from naic.tasks.caption.output import request, starting, without_caption
 
         options, rows = self.options, Rows(self.options)
-        with journal(
-            out, request(options), lambda: starting(options, out, rows), self.callbacks.problem
-        ) as book:
+        warn = self.callbacks.problem
+
+        def begin() -> Start:
+            return starting(options, out, rows, warn)
+
+        with journal(out, request(options), begin, warn) as book:
             todo = without_caption(options, out, rows, book.start, images)
             left = book.take_up([image.path for image in todo], options.batch)
             self.done.kept, self.done.resumed = len(images) - len(todo), book.rows
@@ -177,7 +180,7 @@ class _CaptionRun:
                     book.add(number, rows.row(image.path, outcome))
                     self.done.captions += 1
             if book.rows or book.unsure:
-                there = book.finish(rows.whole, rows.known(book.start.held))
+                there = book.finish(rows.file, rows.known(book.start.held))
                 self._count_as_kept(there)
             else:
                 book.discard()
@@ -194,13 +197,14 @@ class _CaptionRun:
 
         out, existing = self.options.out, self.options.existing or "skip"
         rows = Rows(self.options)
-        todo, problems, self.done.kept = choose(images, out, existing)
-        for problem in problems:
+        choice = choose(images, out, existing, self.callbacks.problem)
+        self.done.kept = choice.kept
+        for problem in choice.problems:
             self.tell(problem)
-        if not todo:
+        if not choice.todo:
             return
-        with Sidecars(out, existing, todo, self.callbacks.problem) as sidecars:
-            for image, outcome in self._outcomes(todo):
+        with Sidecars(out, existing, choice, self.callbacks.problem) as sidecars:
+            for image, outcome in self._outcomes(choice.todo):
                 if isinstance(outcome, Problem):
                     self.tell(outcome)
                 elif isinstance(outcome, Unsure):

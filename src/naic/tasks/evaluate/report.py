@@ -22,6 +22,7 @@ from naic.metrics.score import LEVEL
 from naic.tasks.evaluate.options import NAMES, EvaluateOptions, default_log, names_test
 from naic.tasks.evaluate.shown import evaluation_page
 from naic.tasks.evaluate.signature import signature_line
+from naic.text.cells import MARK, text_cell
 
 if TYPE_CHECKING:  # which signs its figures before there is anything to write
     from naic.tasks.evaluate.run import Evaluation, System
@@ -129,9 +130,11 @@ def _per_image(evaluation: "Evaluation", *, as_csv: bool) -> bytes:
     header = ["image_id", "caption", *scores]
     columns = [score.per_image.tolist() for score in scores.values()]
     ids = [image.id for image in evaluation.images]
-    rows = zip(ids, evaluation.system.captions, *columns, strict=True)
-    if as_csv:
-        return as_csv_file([header, *rows])
+    captions = evaluation.system.captions
+    if as_csv:  # for spreadsheets, unlike figures alone
+        texts = ([text_cell(text) for text in own] for own in (ids, captions))
+        return MARK.encode() + as_csv_file([header, *zip(*texts, *columns, strict=True)])
+    rows = zip(ids, captions, *columns, strict=True)
     lines = (json.dumps(dict(zip(header, row, strict=True))) + "\n" for row in rows)
     return "".join(lines).encode()
 

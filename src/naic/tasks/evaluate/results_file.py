@@ -5,8 +5,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from naic.data.readers import decode_json, read_bytes
 from naic.data.readers.captions import Captions, ImageCaptions
+from naic.data.readers.textfiles import decode_json, read_bytes
 from naic.data.records import Problems, is_text, kind
 from naic.errors import DataError
 from naic.files import printable

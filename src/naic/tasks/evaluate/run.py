@@ -109,7 +109,7 @@ def evaluate(options: EvaluateOptions, callbacks: Callbacks = SILENT) -> Evaluat
     check_roots(options.images, embed=options.embed)
     files = [read_results(path) for path in options.files]
     callbacks.say("reading the references")
-    problems = Problems(skip=options.skip_bad)
+    problems = Problems(skip=options.skip_bad, warn=callbacks.problem)
     split = sorted(set(options.split))
     read = _read("--split", options.references, options.reader, split, options, problems)
     images, captions = pair(files, read, splits=split, subset=options.subset, problems=problems)

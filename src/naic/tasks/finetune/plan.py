@@ -13,6 +13,7 @@ from naic.data.readers import Reading, read
 from naic.data.readers.captions import detect
 from naic.data.records import Problems, ReaderName, Record
 from naic.errors import ConfigError, DataError, Problem, VocabularyError
+from naic.progress import SILENT, Callbacks
 from naic.tasks.finetune.own_style import without_style
 from naic.text import MAX_IDS, Vocabulary, tokenise
 from naic.text.style import Style
@@ -40,7 +41,7 @@ class FinetuneOptions:
             to learn from; 0 learns none.
         seed: Which images are held out, if CAPTIONS has no split, and the order of the others.
         device: auto, cpu or cuda.
-        skip_bad: Leave bad rows of CAPTIONS out and count them, instead of stopping at the first.
+        skip_bad: Leave bad rows of CAPTIONS out and count them, instead of naming all and stopping.
         keep_work: Keep DIR/work (features, both stages, checkpoints) when all is done.
         dry_run: Say what would be done and write nothing.
     """
@@ -80,6 +81,7 @@ class FinetuneOptions:
 TRAIN, HELD_OUT = "train", "val"
 LEARNT_FROM = ("", "train", "training", "restval")  # names that tables give to splits
 _HELD_OUT = ("val", "valid", "validation", "dev")
+_LEFT_OUT = ("test", "testing")  # any other is a slip of the pen
 FEWEST = 10  # images: of fewer, nothing could be said about those that were held out
 _IMAGES_SEEN = 3000  # in all, whatever their number; few images come more often
 _FEWEST_EPOCHS, _MOST_EPOCHS = 3, 20
@@ -142,20 +144,26 @@ class OwnCaptions(NamedTuple):
     problems: list[Problem]
 
 
-def read_own_captions(options: FinetuneOptions) -> OwnCaptions:
+def read_own_captions(options: FinetuneOptions, callbacks: Callbacks = SILENT) -> OwnCaptions:
     """Read the captions to learn from; no model is needed for that.
 
     Raises:
-        DataError: they cannot be read.
+        DataError: they cannot be read, or some cannot be used; all of these are told of.
         ConfigError: they are a feature store.
     """
     reader = options.reader or detect(options.captions)
     if reader == "store":
         why = "it is a feature store, and the model makes features of its own"
         raise ConfigError(options.captions, why, "Name the captions that it was made from.")
-    problems = Problems(skip=options.skip_bad)
+    problems = Problems(skip=options.skip_bad, warn=callbacks.problem)
     whole = read(
-        reader, options.captions, images=options.images, problems=problems, seed=options.seed
+        reader,
+        options.captions,
+        images=options.images,
+        problems=problems,
+        seed=options.seed,
+        look=True,
+        known_splits=(*LEARNT_FROM, *_HELD_OUT, *_LEFT_OUT),
     )
     share_out(whole.records, options)  # too few images, or none to learn from, is told at once
     return OwnCaptions(reader, whole, problems.items)

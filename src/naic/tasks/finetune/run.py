@@ -72,7 +72,7 @@ def finetune(
         StoreError: the disk has too little room.
     """
     started = time.perf_counter()
-    folder, loaded, given = _find(options)
+    folder, loaded, given = _find(options, callbacks)
     asked = make_plan(options, given, loaded.vocabulary)
     with claim(options.out):
         keep_request(options.out / FINETUNING, _request(options, folder, asked), "fine-tuning")
@@ -87,9 +87,9 @@ def finetune(
         return read_report(options.out / REPORT)
 
 
-def dry_run(options: FinetuneOptions) -> FinetuneDryRun:
+def dry_run(options: FinetuneOptions, callbacks: Callbacks = SILENT) -> FinetuneDryRun:
     """The same questions as `finetune` asks, and their answers; nothing is written."""
-    folder, loaded, given = _find(options)
+    folder, loaded, given = _find(options, callbacks)
     found = look_for_style(options, folder, given)
     plan = make_plan(options, given, loaded.vocabulary, found.style)
     count = 0 if found.is_all else max(1, round(plan.epochs * plan.learnt_from / plan.batch))
@@ -97,7 +97,9 @@ def dry_run(options: FinetuneOptions) -> FinetuneDryRun:
     return FinetuneDryRun(plan, found, folder, count, needed / 1e9, free / 1e9)
 
 
-def _find(options: FinetuneOptions) -> "tuple[Path, LoadedModel, OwnCaptions]":
+def _find(
+    options: FinetuneOptions, callbacks: Callbacks
+) -> "tuple[Path, LoadedModel, OwnCaptions]":
     """The model and the captions; whatever is wrong with either is said before any work."""
     options.check()
     for package in _NEEDED:
@@ -109,7 +111,7 @@ def _find(options: FinetuneOptions) -> "tuple[Path, LoadedModel, OwnCaptions]":
     from naic.runtime.captioner import shipped_model
 
     choose_device(options.device)  # here, where one that is not there costs nothing yet
-    given = read_own_captions(options)  # before the model, which takes seconds to load
+    given = read_own_captions(options, callbacks)  # before the model, which takes seconds to load
     folder = shipped_model() if options.model is None else options.model
     loaded = load_model(folder)
     if loaded.settings.captioner != "parallel":

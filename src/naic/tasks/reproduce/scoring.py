@@ -122,7 +122,7 @@ class ReturnedScorer:
         assert options.references is not None  # else the captions were made here
         self._runner = runner
         self._out = options.out
-        self.references, self._data = read_references(options.references, split)
+        self.references, self._data = read_references(options.references, split, say)
         self._judge = Judge(self.references, runner.preset.settings, options, say)
 
     def is_there(self, stage: str, number: int, beam: int) -> bool:
@@ -151,9 +151,12 @@ class ReturnedScorer:
         return places(self._out, self._runner.name(stage, number), self.references.split, beam)
 
 
-def read_references(source: str, split: str) -> tuple[HumanReferences, str]:
+def read_references(
+    source: str, split: str, say: Callable[[str], None]
+) -> tuple[HumanReferences, str]:
     """What people said of a split's images, without features of these; and its digest."""
-    read = read_captions(source, splits=[split], problems=Problems(skip=False))
+    problems = Problems(warn=lambda problem: say(str(problem)))
+    read = read_captions(source, splits=[split], problems=problems)
     records = [
         StoredRecord(image.id, "", image.split, image.captions, None)
         for image in read.images

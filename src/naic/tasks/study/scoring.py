@@ -78,7 +78,7 @@ class StudyScorer:
             self.references = HumanReferences(str(features), "store", split, records, drawn)
             self._data = digest(features / INDEX)
         else:
-            self.references, self._data = read_references(options.references, split)
+            self.references, self._data = read_references(options.references, split, say)
         self._judges = {
             spice: Judge(self.references, PresetSettings(report=split, spice=spice), options, say)
             for spice in (False, True)

@@ -12,8 +12,8 @@ from typing import NamedTuple
 from naic.errors import Problem, StoreError
 from naic.files import printable
 from naic.images.formats import without_suffix
-from naic.tasks.caption.find import Found, Places, cannot_open, find_in_folder
-from naic.tasks.caption.sidecars import by_sidecar, sidecar
+from naic.tasks.caption.find import Found, cannot_open, find_in_folder
+from naic.tasks.caption.sidecars import Texts, sidecar
 from naic.tasks.watch.options import WatchOptions
 from naic.tasks.watch.record import Record, Signature, signature_of
 
@@ -44,6 +44,7 @@ class Arrivals:
         self._root = _identity(self._folder)
         self._waiting: dict[str, _Waiting] = {}
         self._later: dict[str, float] = {}
+        self._texts = Texts([], options.out, keep=True)
 
     def look(self) -> list[Found]:
         """The photos that are new and have not changed for a while, sorted by path.
@@ -100,7 +101,10 @@ class Arrivals:
 
     def done(self, image: Found) -> bool:
         """Whether a photo has its text; metadata show by no name: see `leave_alone`."""
-        return self._options.write is None and os.path.lexists(sidecar(image, self._options.out))
+        if self._options.write is not None:
+            return False
+        full = sidecar(image, self._options.out, full=True)  # if a namesake came just now
+        return any(map(os.path.lexists, (self._texts.of(image), full)))
 
     def _owners(self, images: Sequence[Found], in_vain: set[str]) -> Iterator[Found]:
         """The photos without a text; of those that would have the same one, the first.
@@ -111,7 +115,8 @@ class Arrivals:
         if self._options.write is not None:
             yield from images
             return
-        for own in by_sidecar(images, self._options.out, Places()).values():
+        self._texts = Texts(images, self._options.out, keep=True)
+        for own in self._texts.owners.values():
             kept = next((image for image in own if not cannot_open(image.path)), own[0])
             for image in own:
                 if image is not kept:

@@ -1,6 +1,5 @@
 """`naic watch`: photos are captioned as they arrive, by the code of `naic caption`."""
 
-import os
 import time
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -20,7 +19,6 @@ from naic.tasks.caption.options import CaptionOptions
 from naic.tasks.caption.output import digest
 from naic.tasks.caption.rows import Rows
 from naic.tasks.caption.run import caption_beside
-from naic.tasks.caption.sidecars import sidecar
 from naic.tasks.caption.speaker import Said, Speaker, load_captioner
 from naic.tasks.watch.arrivals import Arrivals, Clock
 from naic.tasks.watch.events import Alarm, events
@@ -214,7 +212,7 @@ class _Watch:
 
     def _busy(self, image: Found) -> bool:
         """Whether another run writes where the text goes; its photo then waits, unlooked at."""
-        folder = self._options.out or Path(os.path.dirname(sidecar(image, None)))  # noqa: PTH120
+        folder = self._options.out or Path(image.path).parent
         try:
             with locked(folder):
                 return False
