@@ -73,7 +73,8 @@ def test_it_goes_along_with_its_weights_and_not_with_others(
     done = pack_model(PackOptions(model, tmp_path / "packed"))
     assert read_style(tmp_path / "packed") == LOUD
     assert done.bytes == sum(path.stat().st_size for path in (tmp_path / "packed").iterdir())
-    write_start(tmp_path / "start", model, load_model(model), ())
+    index = {"dim": 1280, "backbone": NETWORK, "pixels": 64, "weights": ""}
+    write_start(tmp_path / "start", load_model(model), index, {})
     assert not (tmp_path / "start" / STYLE).exists()
     export_model(ExportOptions(model, out=tmp_path / "graph"))
     graph = Captioner(tmp_path / "graph", device="cpu")

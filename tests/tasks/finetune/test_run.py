@@ -23,7 +23,8 @@ from naic.models.folder import load_model
 from naic.progress import Callbacks
 from naic.runtime.captioner import Captioner
 from naic.tasks.finetune import run as task
-from naic.tasks.finetune.run import Finetuned, dry_run, finetune
+from naic.tasks.finetune.report import Finetuned
+from naic.tasks.finetune.run import dry_run, finetune
 from naic.text import Vocabulary
 from tests.runtime.small import NETWORK, make_model
 from tests.tasks.finetune.tuning import damage, make_blind, options, scene_words, write_table

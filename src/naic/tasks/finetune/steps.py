@@ -5,20 +5,20 @@ import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from naic.data.features import FeatureStore
 from naic.data.joined import backbone
 from naic.data.pseudo import PseudoWriter, Taught
 from naic.errors import BackboneError, DataError, Problem
-from naic.files import remove_folder, write_atomically
+from naic.files import STYLE, remove_folder, write_atomically
 from naic.progress import Callbacks
 from naic.tasks.finetune.plan import HELD_OUT, TRAIN, FinetuneOptions, FinetunePlan
 from naic.tasks.finetune.words import grow, pairs_of, stand_ins, with_new_words
 from naic.tasks.options import PrepareOptions
 from naic.tasks.prepare import prepare
 from naic.text import UNK, Vocabulary
-from naic.text.style import STYLE, Style
+from naic.text.style import Style
 from naic.text.tokeniser import tokenise
 
 if TYPE_CHECKING:  # torch takes a second to import: not before there is work for it
@@ -54,9 +54,12 @@ class First(NamedTuple):
 
 
 def write_start(
-    folder: Path, loaded: "LoadedModel", store: FeatureStore, found: Mapping[str, tuple[str, ...]]
+    folder: Path,
+    loaded: "LoadedModel",
+    index: Mapping[str, Any],
+    found: Mapping[str, tuple[str, ...]],
 ) -> None:
-    """The captioner for features, unpacked, with room for new words; it stands whole or not."""
+    """The captioner for features, unpacked, with room for new words; `index` is their store's."""
     from naic.models.folder import write_model
 
     settings, known = loaded.settings, loaded.vocabulary
@@ -66,11 +69,11 @@ def write_start(
     if loaded.spec.backbone(settings.model):
         settings = replace(
             settings,
-            features=store.dim,
-            backbone=str(store.index["backbone"]),
+            features=int(index["dim"]),
+            backbone=str(index["backbone"]),
             model=replace(settings.model, backbone=""),
-            pixels=int(store.index["pixels"]),
-            digest=str(store.index["weights"]),
+            pixels=int(index["pixels"]),
+            digest=str(index["weights"]),
         )
     settings = replace(settings, words=len(vocabulary))
     weights = grow(plain.state_dict(), alike, UNK)

@@ -141,7 +141,7 @@ class Tuning:
             targets = work / steps.TARGETS
             instead = steps.write_targets(targets, store, said, plan.new_words, loaded.vocabulary)
         if not (work / steps.START).exists():
-            steps.write_start(work / steps.START, loaded, store, instead)
+            steps.write_start(work / steps.START, loaded, store.index, instead)
         first = steps.First(plan.learnt_from, far=True) if far else steps.First(len(asked))
         xe, cmal = steps.make_stages(self.options, loaded, plan, work, first)
         for stage in filter(None, (xe, cmal)):
