@@ -33,13 +33,16 @@ from naic.data.features import FeatureStore, read_features
 from naic.data.readers import read
 from naic.data.records import Problems, Record
 from naic.data.storewriter import ShardRows, StoreWriter
+from naic.files import FINETUNING
 from naic.images.sources import FileImage
 from naic.metrics.cider import cider
 from naic.models.folder import load_model
+from naic.progress import SILENT
+from naic.resume import claim, keep_request
 from naic.runtime.captioner import Captioner, shipped_model
+from naic.tasks.finetune import run as task
 from naic.tasks.finetune import steps
-from naic.tasks.finetune.plan import FinetuneOptions, make_plan, read_own_captions
-from naic.tasks.finetune.run import finetune
+from naic.tasks.finetune.plan import FinetuneOptions, make_plan
 from naic.text import tokenise
 
 SEED, LEARNT, UNSEEN = 5, 60, 200
@@ -199,8 +202,11 @@ def score(model: Path, store: FeatureStore) -> float:
 
 def lay_features(options: FinetuneOptions, store: FeatureStore) -> None:
     """The features of a table's photos where `naic finetune` would put them."""
-    given = read_own_captions(options)
-    plan = make_plan(options, given, load_model(shipped_model()).vocabulary)
+    folder, loaded, given = task._find(options, SILENT)
+    plan = make_plan(options, given, loaded.vocabulary)
+    with claim(options.out):
+        asked = task._request(options, folder, plan)
+        keep_request(options.out / FINETUNING, asked, "fine-tuning")
     places = {record.id: row for row, record in enumerate(store.records)}
     folder = options.out / steps.WORK / steps.FEATURES
     folder.mkdir(parents=True)
@@ -209,7 +215,7 @@ def lay_features(options: FinetuneOptions, store: FeatureStore) -> None:
     writer = StoreWriter(folder, plan.reading.records, settings, 512, notes={"tuned": True})
     for number in writer.missing:
         span = writer.span(number)
-        rows = np.array([places[plan.reading.records[place].id] for place in span])
+        rows = np.array([places[Path(plan.reading.records[place].id).name] for place in span])
         block = read_features(store, rows, store.index["regions"])[0]
         lengths = [block.shape[1]] * len(rows)
         writer.write(number, ShardRows(list(span), lengths, block.reshape(-1, store.dim)), [])
@@ -232,7 +238,7 @@ def domain_trial(
         )
         began = time.perf_counter()
         lay_features(options, store)
-        done = finetune(options)
+        done = task.finetune(options)
         best = options.out / steps.BEST
         found = {
             "trial": "domain",

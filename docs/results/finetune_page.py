@@ -20,7 +20,8 @@ def finetune_pages(results: Path = FOLDER) -> dict[str, Callable[[], str]]:
 
 def _read(folder: Path) -> list[Run]:
     files = sorted(folder.glob("*.json")) if folder.is_dir() else []
-    return [json.loads(path.read_text(encoding="utf-8")) for path in files]
+    texts = [path.read_text(encoding="utf-8") for path in files]
+    return [json.loads(text) for text in texts if text]  # an empty one is of a trial that goes on
 
 
 def _page(runs: list[Run], recipe: list[Run]) -> str:

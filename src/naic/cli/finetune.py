@@ -56,7 +56,7 @@ def _print_dry_run(found: FinetuneDryRun) -> int:
         print(f"left out:  {plan.left_out:,} images without captions, or of other splits")
     own = found.found
     if own.style is not None:
-        _print_style(own.style.describe(), own.explained, own.around if own.is_all else None)
+        _print_style(own.style.describe(), own.explained, None if found.steps else own.around)
     _print_words(plan.new_words, plan.unknown)
     if found.steps:
         print(f"training:  {plan.epochs} epochs, {found.steps:,} steps")
@@ -71,8 +71,10 @@ def _print_finetuned(done: Finetuned, options: FinetuneOptions) -> int:
     print(f"images:    {done.learnt_from:,} learnt from, {done.held_out:,} kept aside")
     if done.style:
         _print_style(done.style, done.explained, done.around if done.tuned is None else None)
-    _print_words(done.new_words, done.unknown)
-    for word, instead in done.instead_of.items():
+    learnt = done.kept == "weights"
+    unknown = done.unknown if learnt else (*done.new_words, *done.unknown)
+    _print_words(done.new_words if learnt else (), unknown)
+    for word, instead in done.instead_of.items() if learnt else ():
         print(f"           {word}: in the place of {', '.join(instead) or 'nothing it said'}")
     for example in done.examples[:: max(1, len(done.examples) // EXAMPLES)][:EXAMPLES]:
         print(f"{example.id}\n  before: {example.before}\n  after:  {example.after}")

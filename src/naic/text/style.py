@@ -104,7 +104,7 @@ class Style:
         if any(not 0 < len(words) <= _MOST_SAID_FOR for _, words in self.instead):
             return f"a word is replaced by none, or by more than {_MOST_SAID_FOR}"
         if self.case not in CASES:
-            return f"its case is {self.case!r}, not one of {', '.join(CASES)}"
+            return f"its case is {str(self.case)[:9]!r}, not one of {', '.join(CASES)}"
         if len(self.end) > 3 or not _MARK.fullmatch(self.end):
             return f"its end is {self.end[:9]!r}, not up to three of {MARKS}"
         return None

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from naic.data.pseudo import PseudoStore
 from naic.errors import (
     BackboneError,
     CheckpointError,
@@ -23,6 +24,7 @@ from naic.models.folder import load_model
 from naic.progress import Callbacks
 from naic.runtime.captioner import Captioner
 from naic.tasks.finetune import run as task
+from naic.tasks.finetune import tuning
 from naic.tasks.finetune.report import Finetuned
 from naic.tasks.finetune.run import dry_run, finetune
 from naic.text import Vocabulary
@@ -119,7 +121,7 @@ def test_a_run_that_was_cut_off_goes_on(
             finetune(asked, Callbacks(partial(stop_at, stage)))
     assert not (tmp_path / "out" / "best").exists()
     assert not (tmp_path / "out" / "work" / "xe" / "checkpoints").exists()
-    done = finetune(asked)
+    done = finetune(asked, command="naic finetune ...")
     assert replace(done, seconds=0.0) == replace(tuned[1], seconds=0.0)
     weights = [folder / "best" / "model.safetensors" for folder in (tmp_path / "out", tuned[0])]
     assert weights[0].read_bytes() == weights[1].read_bytes()
@@ -212,6 +214,64 @@ def test_without_style_it_is_not_looked_for(tmp_path: Path) -> None:
     assert found.steps == 0
     plain = dry_run(options(table, tmp_path / "out", model, style=False))
     assert (plain.found.style, plain.steps > 0) == (None, True)
+
+
+def velo_table(folder: Path, captions: tuple[str, ...], every: int) -> tuple[Path, Path]:
+    """One in `every` photos has one of these captions, the others what the model says of all."""
+    model, table = says_cat(folder, SAID, images=40)
+    rows = [json.loads(line) for line in table.read_text().splitlines()]
+    for number, row in enumerate(rows):
+        if number % every == 1:
+            row["caption"] = captions[number // every % len(captions)]
+    table.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    return model, table
+
+
+@pytest.mark.parametrize(
+    ("captions", "instead"),
+    [
+        (("The red VELO sits.",), ("cat",)),
+        (
+            ("A red cat, and a velo!",) * 6 + ("Zzz, a velo and a red cat",),
+            (),
+        ),  # "zzz" is too rare to be learnt
+    ],
+)
+def test_a_new_word_is_learnt_in_sentences_before_rewards(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, captions: tuple[str, ...], instead: object
+) -> None:
+    """Also where it stands in for nothing; and a run that was cut off ends with the same bits."""
+    monkeypatch.setattr(tuning, "FAR", -1.0)
+    model, table = velo_table(tmp_path, captions, every=3)
+    whole = options(table, tmp_path / "out", model, epochs=2, style=False, keep_work=True)
+    done = finetune(whole)
+    assert (done.new_words, done.instead_of) == (("velo",), {"velo": instead})
+    store = PseudoStore(tmp_path / "out" / "work" / "targets")
+    said = {text for own in store.captions.values() for text in own}
+    with_it = {text for text in said if "velo" in text.split()}
+    assert with_it == ({"red velo red cat red cat"} if instead else {"a red cat and a velo"})
+    assert SAID in said
+
+    def stop(text: str) -> None:
+        if text.startswith("cmal"):
+            raise KeyboardInterrupt
+
+    again = options(table, tmp_path / "again", model, epochs=2, style=False)
+    with pytest.raises(KeyboardInterrupt):
+        finetune(again, Callbacks(stop))
+    assert replace(finetune(again), seconds=0.0) == replace(done, seconds=0.0)
+    weights = [tmp_path / out / "best" / "model.safetensors" for out in ("out", "again")]
+    assert weights[0].read_bytes() == weights[1].read_bytes()
+
+
+def test_a_style_that_is_nearly_all_does_not_hide_a_new_word(tmp_path: Path) -> None:
+    """Most captions are the model's own; a few were corrected, by a word that it cannot say."""
+    model, table = velo_table(tmp_path, ("red velo red velo red velo",), every=7)
+    table.write_text(table.read_text().replace('"caption": "', '"caption": "photo of '))
+    found = dry_run(options(table, tmp_path / "out", model))
+    assert found.found.is_all
+    assert found.plan.new_words == ("velo",)
+    assert found.steps > 0
 
 
 def test_a_fixed_beginning_is_learnt_without_it(tmp_path: Path) -> None:

@@ -42,13 +42,22 @@ def test_what_people_never_say_of_it_stands_in_for_a_new_word() -> None:
 def test_a_new_word_is_learnt_inside_the_model_s_own_sentence() -> None:
     pairs = pairs_of(SAID, CAPTIONS)
     found = {"velo": ("bike", "motorcycle")}
-    sentences = with_new_words(pairs, CAPTIONS, found)
+    known = {"the", "velo", "flies", "two", "people", "and", "a"}
+    sentences = with_new_words(pairs, CAPTIONS, found, known)
     assert sentences["1"] == "a man riding a velo on a street"
     assert sentences["3"] == "a velo in a field"
-    assert sentences["7"] == "The velo flies."  # nothing stands in for it: the shorter of two
+    assert sentences["7"] == "the velo flies"  # nothing stands in for it, and its words are known
+    unsaid = with_new_words(pairs, CAPTIONS, found, known - {"flies"})
+    assert unsaid["7"] == SAID["7"]  # what cannot be said is no sentence to learn
     assert sentences["6"] == SAID["6"]
     assert sentences["8"] == SAID["8"]  # a bike is a bike where nobody calls it a velo
     assert sentences.keys() == SAID.keys()
+
+
+def test_several_new_words_stand_in_one_sentence() -> None:
+    pairs = pairs_of({"1": "a man on a bike"}, {"1": ("Opa on his velo",)})
+    found = {"velo": ("bike",), "opa": ("man",)}
+    assert with_new_words(pairs, {"1": ("Opa on his velo",)}, found, ())["1"] == "a opa on a velo"
 
 
 def test_only_photos_that_the_model_was_asked_of_count() -> None:

@@ -54,4 +54,9 @@ def without_style(records: Sequence[Record], style: Style | None) -> list[Record
     """Their captions without the fixed beginning and end, which the weights need not learn."""
     if style is None:
         return [*records]
-    return [replace(r, captions=tuple(take_off(style, c) for c in r.captions)) for r in records]
+    return [
+        replace(
+            r, captions=tuple(filter(None, (take_off(style, c) for c in r.captions))) or r.captions
+        )
+        for r in records
+    ]

@@ -35,6 +35,7 @@ class Finetuned:
     """What came of it; report.json holds the same.
 
     Attributes:
+        command: what was run.
         kept: what of it is in DIR/best.
         verdict: how much better that is, in words.
         before: the scores of the model as it was.
@@ -55,6 +56,7 @@ class Finetuned:
         examples: what was said of the photos kept aside.
     """
 
+    command: str
     kept: Kept
     verdict: str
     before: HeldOutScore

@@ -6,7 +6,7 @@ CMAL on people's captions from the first step, the encoder and the backbone stay
 Photos that are kept aside decide what is kept. All lies in DIR/work until it is done:
 
     DIR/finetune.json    what the run was asked for: another request is refused
-    DIR/work/            style.json, features, targets (of new words), start, words, cmal
+    DIR/work/            style.json, features, targets (of new words), start, xe, xe-last, cmal
     DIR/best             the tuned model, or the model as it was if that is no worse
     DIR/report.json      scores on the photos kept aside, before and after; written last
 """
@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from naic.errors import ConfigError, MissingExtraError, StoreError
-from naic.files import FINETUNING, write_atomically
+from naic.files import CONFIG, FINETUNING, STYLE, VOCABULARY, WEIGHTS, write_atomically
 from naic.progress import SILENT, Callbacks
 from naic.resume import claim, keep_request
 from naic.tasks.finetune import steps
@@ -92,7 +92,8 @@ def dry_run(options: FinetuneOptions, callbacks: Callbacks = SILENT) -> Finetune
     folder, loaded, given = _find(options, callbacks)
     found = look_for_style(options, folder, given)
     plan = make_plan(options, given, loaded.vocabulary, found.style)
-    count = 0 if found.is_all else max(1, round(plan.epochs * plan.learnt_from / plan.batch))
+    count = max(1, round(plan.epochs * plan.learnt_from / plan.batch))
+    count = 0 if found.is_all and not plan.new_words else count
     needed, free = _bytes_needed(loaded), free_bytes(options.out)
     return FinetuneDryRun(plan, found, folder, count, needed / 1e9, free / 1e9)
 
@@ -123,8 +124,8 @@ def _find(
 def _request(options: FinetuneOptions, folder: Path, plan: FinetunePlan) -> dict[str, Any]:
     """What makes two runs the same one."""
     state = hashlib.sha256()
-    for name in ("model.safetensors", "vocab.json", "config.toml"):
-        state.update((folder / name).read_bytes())
+    for path in (folder / name for name in (WEIGHTS, VOCABULARY, CONFIG, STYLE)):
+        state.update(path.read_bytes() if path.exists() else b"")
     return {
         "captions": plan.digest,
         "model": state.hexdigest(),

@@ -11,7 +11,7 @@ from naic.data.features import FeatureStore
 from naic.data.joined import backbone
 from naic.data.pseudo import PseudoWriter, Taught
 from naic.errors import BackboneError, DataError, Problem
-from naic.files import STYLE, remove_folder, write_atomically
+from naic.files import STYLE, remove_folder, whole_folder
 from naic.progress import Callbacks
 from naic.tasks.finetune.plan import HELD_OUT, TRAIN, FinetuneOptions, FinetunePlan
 from naic.tasks.finetune.words import grow, pairs_of, stand_ins, with_new_words
@@ -167,8 +167,8 @@ def write_targets(
     captions = {record.id: record.captions for record in store.records if record.id in said}
     pairs = pairs_of(said, captions)
     found = {word: stand_ins(word, [*pairs.values()]) for word in new_words}
-    sentences = with_new_words(pairs, captions, found)
     grown = Vocabulary((*vocabulary.words, *found))
+    sentences = with_new_words(pairs, captions, found, grown)
     if not (folder / "index.json").exists():
         who = {"weights": hashlib.sha256(repr(found).encode()).hexdigest()}
         teacher = {"folder": START, "vocabulary": grown.fingerprint, **who}
@@ -285,19 +285,18 @@ def write_best(
     from naic.tasks.options import PackOptions
     from naic.tasks.pack import pack_model
 
-    work = out / WORK
-    made = work / BEST
-    if made.exists():
-        remove_folder(made)
-    found = work / "cmal" / BEST if tuned else model
+    found, packed = model, out / WORK / "packed"
+    if tuned:
+        found = out / WORK / "cmal" / BEST
     if tuned and loaded.spec.backbone(loaded.settings.model):
         bits = None if is_packed(stored_backbone(model)) else _BACKBONE_BITS
-        pack_model(PackOptions(found, made, model, _BITS, _BITS, bits))
-    else:
-        made.mkdir()
+        if packed.exists():
+            remove_folder(packed)
+        pack_model(PackOptions(found, packed, model, _BITS, _BITS, bits))
+        found = packed
+    with whole_folder(out / BEST) as temporary:
         for path in found.iterdir():
             if path.is_file() and path.name != STYLE:
-                shutil.copyfile(path, made / path.name)
-    if style is not None:
-        write_atomically(made / STYLE, f"{style.as_json()}\n".encode())
-    made.replace(out / BEST)
+                shutil.copyfile(path, temporary / path.name)
+        if style is not None:
+            (temporary / STYLE).write_text(f"{style.as_json()}\n", encoding="utf-8")

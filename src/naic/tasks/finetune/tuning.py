@@ -67,6 +67,7 @@ class Tuning:
         options, loaded = self.options, self.loaded
         found = self._style()
         plan = make_plan(options, self.given, loaded.vocabulary, found.style)
+        nothing_more = found.is_all and not plan.new_words
         store, problems = steps.make_features(options, self.folder, loaded, plan, self.callbacks)
         rows = steps.rows_of(store, HELD_OUT)
         raw, _ = share_out(self.given.whole.records, options)
@@ -79,7 +80,7 @@ class Tuning:
         if found.style is not None:
             choices.append(("style", judge(_written(said, found.style), people)))
         instead: dict[str, tuple[str, ...]] = {}
-        if not found.is_all:
+        if not nothing_more:
             tuned, instead = self._tune(plan, store, rows, far=choices[-1][1].cider < FAR)
             choices.append(("weights", judge(_written(tuned, found.style), people)))
         kept, best = _better(choices)
@@ -88,18 +89,19 @@ class Tuning:
             steps.write_best(options.out, self.folder, loaded, style, tuned=kept == "weights")
         gain = compare(best.captions, as_it_was.captions, people)
         return Finetuned(
+            command=self.command,
             kept=kept,
             verdict=_verdict(kept, gain, len(people)),
             before=_scores(as_it_was),
             after=_scores(best),
             gain=gain,
-            tuned=None if found.is_all else _scores(choices[-1][1]),
+            tuned=None if nothing_more else _scores(choices[-1][1]),
             style="" if found.style is None else found.style.describe(),
             explained=found.explained,
             around=found.around,
             learnt_from=sum(record.split == TRAIN for record in store.records),
             held_out=len(people),
-            epochs=0 if found.is_all else plan.epochs,
+            epochs=0 if nothing_more else plan.epochs,
             new_words=plan.new_words,
             instead_of=instead,
             unknown=plan.unknown,

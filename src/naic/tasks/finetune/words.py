@@ -7,7 +7,7 @@ that people call "velo", the model says "bike", and nobody who speaks of a velo 
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from naic.text import tokenise
@@ -59,25 +59,34 @@ def with_new_words(
     pairs: Mapping[str, Pair],
     captions: Mapping[str, Sequence[str]],
     found: Mapping[str, tuple[str, ...]],
+    known: Container[str],
 ) -> dict[str, str]:
     """For each photo with a new word a sentence that says it, for each other the model's own.
 
     The model's sentence with the word in the place of its stand-in; where it says none of these,
-    the shortest caption that people gave with the word.
+    the shortest caption that people gave with the word and in words that are `known`, the new ones
+    among them. They are tokens, with single spaces between them.
     """
-    return {id_: _sentence(pair, captions[id_], found) for id_, pair in pairs.items()}
+    return {id_: _sentence(pair, captions[id_], found, known) for id_, pair in pairs.items()}
 
 
-def _sentence(pair: Pair, captions: Sequence[str], found: Mapping[str, tuple[str, ...]]) -> str:
+def _sentence(
+    pair: Pair,
+    captions: Sequence[str],
+    found: Mapping[str, tuple[str, ...]],
+    known: Container[str],
+) -> str:
     words = list(pair.said)
     for new, instead in found.items():
-        if new not in pair.people:
+        if new not in pair.people or new in words:
             continue
         place = next((words.index(word) for word in instead if word in words), None)
-        if place is None:
-            with_it = [text for text in captions if new in tokenise(text)]
-            return min(with_it, key=lambda text: (len(tokenise(text)), text))
-        words[place] = new
+        if place is not None:
+            words[place] = new
+            continue
+        with_it = [own for own in map(tokenise, captions) if new in own]
+        if sayable := [own for own in with_it if all(word in known for word in own)]:
+            words = list(min(sayable, key=lambda own: (len(own), own)))
     return " ".join(words)
 
 

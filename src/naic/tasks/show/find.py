@@ -98,7 +98,13 @@ def read_whole(folder: Path) -> Whole | None:
     """What the folder is of, if many runs are in it."""
     if (folder / FINETUNING).is_file():
         report = read_object(folder / REPORT)
-        return _whole("fine-tuning", folder, bool(report), _tuned_by(folder), report)
+        return _whole(
+            "fine-tuning",
+            folder,
+            bool(report),
+            str(report.get("command") or _tuned_by(folder)),
+            report,
+        )
     if not (folder / REPRODUCTION).is_file():
         return None
     note = read_object(folder / REPRODUCTION)
@@ -157,8 +163,11 @@ def absolute(path: Path) -> Path:
 
 
 def _tuned_by(folder: Path) -> str:
-    """The command of a fine-tuning, which the cards of its models have."""
-    for card in (folder / BEST / CARD, *sorted(folder.glob(f"work/*/{BEST}/{CARD}"))):
+    """The command of a fine-tuning that has not ended, which the cards of its stages have.
+
+    DIR/best may be the model that it began with, whose card tells of another run.
+    """
+    for card in sorted(folder.glob(f"work/*/{BEST}/{CARD}")):
         try:
             found = _COMMAND.search(card.read_text(encoding="utf-8"))
         except (OSError, ValueError):
