@@ -84,9 +84,9 @@ def _sentence(
         if place is not None:
             words[place] = new
             continue
-        with_it = [own for own in map(tokenise, captions) if new in own]
+        with_it = [own for own in (tokenise(text) for text in captions) if new in own]
         if sayable := [own for own in with_it if all(word in known for word in own)]:
-            words = list(min(sayable, key=lambda own: (len(own), own)))
+            words = min(sayable, key=lambda own: (len(own), own))
     return " ".join(words)
 
 
