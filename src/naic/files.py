@@ -20,6 +20,7 @@ TEMPORARY_SUFFIX = ".part"
 WEIGHTS, CONFIG, VOCABULARY, CARD = "model.safetensors", "config.toml", "vocab.json", "README.md"
 STYLE = "style.json"  # beside them, where the model has one
 REPRODUCTION, FINETUNING = "run.json", "finetune.json"  # what a folder of many runs was asked for
+COMMAND = "command.txt"  # of a fine-tuning, in its folder work: what was run
 CODES = "/codes"  # how the name of a packed weight ends in a safetensors file (`packing.py`)
 _SAVING, _REMOVED = ".saving-", ".removed-"
 # Control characters (a terminal obeys them), marks that turn the direction of a line, lone

@@ -70,7 +70,7 @@ def _print_dry_run(found: FinetuneDryRun) -> int:
 def _print_finetuned(done: Finetuned, options: FinetuneOptions) -> int:
     print(f"images:    {done.learnt_from:,} learnt from, {done.held_out:,} kept aside")
     if done.style:
-        _print_style(done.style, done.explained, done.around if done.tuned is None else None)
+        _print_style(done.style, done.explained, done.around if done.kept == "style" else None)
     learnt = done.kept == "weights"
     unknown = done.unknown if learnt else (*done.new_words, *done.unknown)
     _print_words(done.new_words if learnt else (), unknown)

@@ -94,8 +94,12 @@ def draw_names(wanted: Sequence[tuple[float, float, str, str]], width: int) -> l
     return parts
 
 
+_LEAST_STEP = 1e-300
+
+
 def _round_step(step: float) -> float:
-    """The next of 1, 2, 5 times a power of ten."""
+    """The next of 1, 2, 5 times a power of ten, but no number that is as good as 0."""
+    step = max(step, _LEAST_STEP)
     power = 10.0 ** math.floor(math.log10(step))
     return next(n * power for n in (1.0, 2.0, 5.0, 10.0) if n * power >= step * (1 - 1e-9))
 

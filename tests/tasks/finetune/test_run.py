@@ -199,12 +199,26 @@ def test_where_a_style_is_all_nothing_is_trained(tmp_path: Path) -> None:
     assert (out / "best" / "model.safetensors").read_bytes() == (
         model / "model.safetensors"
     ).read_bytes()
+    card = (out / "best" / "README.md").read_text()
+    assert "## Its style" in card
+    assert "Its weights are as they were." in card
     image = tmp_path / "images" / "003.png"
     assert Captioner(out / "best", device="cpu")(image) == STYLED
     assert {example.after for example in done.examples} == {STYLED}
     assert not (out / "work").exists()
     again = finetune(options(table, tmp_path / "again", model))
     assert replace(again, seconds=0.0) == replace(done, seconds=0.0)
+
+
+def test_where_the_model_says_all_already_nothing_is_done(tmp_path: Path) -> None:
+    """A table as `naic caption` wrote it."""
+    model, table = says_cat(tmp_path, SAID)
+    done = finetune(options(table, tmp_path / "out", model))
+    assert (done.kept, done.style, done.explained, done.epochs) == ("as it was", "", 1.0, 0)
+    assert done.verdict == "nothing to learn: the model says your captions already"
+    assert (tmp_path / "out" / "best" / "README.md").read_bytes() == (
+        model / "README.md"
+    ).read_bytes()
 
 
 def test_without_style_it_is_not_looked_for(tmp_path: Path) -> None:
@@ -216,9 +230,11 @@ def test_without_style_it_is_not_looked_for(tmp_path: Path) -> None:
     assert (plain.found.style, plain.steps > 0) == (None, True)
 
 
-def velo_table(folder: Path, captions: tuple[str, ...], every: int) -> tuple[Path, Path]:
+def velo_table(
+    folder: Path, captions: tuple[str, ...], every: int, images: int = 40
+) -> tuple[Path, Path]:
     """One in `every` photos has one of these captions, the others what the model says of all."""
-    model, table = says_cat(folder, SAID, images=40)
+    model, table = says_cat(folder, SAID, images)
     rows = [json.loads(line) for line in table.read_text().splitlines()]
     for number, row in enumerate(rows):
         if number % every == 1:
@@ -266,9 +282,9 @@ def test_a_new_word_is_learnt_in_sentences_before_rewards(
 
 def test_a_style_that_is_nearly_all_does_not_hide_a_new_word(tmp_path: Path) -> None:
     """Most captions are the model's own; a few were corrected, by a word that it cannot say."""
-    model, table = velo_table(tmp_path, ("red velo red velo red velo",), every=7)
+    model, table = velo_table(tmp_path, ("red velo red velo red velo",), every=30, images=80)
     table.write_text(table.read_text().replace('"caption": "', '"caption": "photo of '))
-    found = dry_run(options(table, tmp_path / "out", model))
+    found = dry_run(options(table, tmp_path / "out", model, new_words=1))
     assert found.found.is_all
     assert found.plan.new_words == ("velo",)
     assert found.steps > 0

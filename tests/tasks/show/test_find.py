@@ -73,8 +73,7 @@ def test_a_fine_tuning(tmp_path: Path) -> None:
         make_run(tuned / "work" / name, stage=stage, best=10)
     (tuned / "finetune.json").write_text("{}")
     command = "naic finetune my.csv --out mine"
-    card = f"# A card\n\n## How it was made\n\n```sh\n{command}\n```\n\nAll settings:\n"
-    (tuned / "work" / "xe" / "best" / "README.md").write_text(card)
+    (tuned / "work" / "command.txt").write_text(f"{command}\n")
     with locked(tuned):
         assert find([tuned]).wholes[0].state == "running"
     found = find([tuned])
@@ -86,19 +85,24 @@ def test_a_fine_tuning(tmp_path: Path) -> None:
     }
     with locked(tuned):  # between two stages, say
         assert "go on" not in as_json(find([tuned]))["runs"][0]["next"]
+    # What a stage has left has neither a backbone nor a style.
+    assert "use it" not in as_json(found)["runs"][0]["next"]
     # A stage goes on by the command of the whole, not by one of its own.
     assert as_json(find([tuned / "work" / "cmal"]))["runs"][0]["next"]["go on"] == command
 
 
 def test_a_fine_tuning_whose_stages_are_gone(tmp_path: Path) -> None:
+    above, tmp_path = tmp_path, tmp_path / "mine"
+    tmp_path.mkdir()
     (tmp_path / "finetune.json").write_text("{}")
     scores = {name: {"cider": 0.5, "bad_endings": 0.0} for name in ("before", "after")}
     (tmp_path / "report.json").write_text(json.dumps(scores))
     found = find([tmp_path])
     assert found.runs == []
+    assert find([above]).wholes == found.wholes  # no run tells of it any more
     facts = dict(whole_facts(found.wholes[0]))
     assert facts["state"] == "finished"
-    assert facts["after"] == "CIDEr 0.5000, bad endings 0.0% on the images held out"
+    assert facts["after"] == "CIDEr 50.0, bad endings 0.0% on the images kept aside"
     assert facts["use it"] == f"naic caption --model {tmp_path}/best photo.jpg"
     assert overview(found.runs).rows == []
 

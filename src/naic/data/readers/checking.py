@@ -66,8 +66,9 @@ class Checker:
         if image is None:
             return None
         if entry.captions and not captions:
-            if self.problems.skip:  # else what is wrong with each was told, and is enough
-                count = len(entry.captions)
+            count = len(entry.captions)
+            told = count == 1 and entry.captions[0][0] == entry.where  # of this very row
+            if self.problems.skip and not told:  # else what is wrong with each is enough
                 why = (
                     f"none of its {count} captions can be used"
                     if count > 1

@@ -127,7 +127,7 @@ def _request(options: FinetuneOptions, folder: Path, plan: FinetunePlan) -> dict
     for path in (folder / name for name in (WEIGHTS, VOCABULARY, CONFIG, STYLE)):
         state.update(path.read_bytes() if path.exists() else b"")
     return {
-        "captions": plan.digest,
+        "table of captions": plan.digest,
         "model": state.hexdigest(),
         "epochs": plan.epochs,
         "learning_rate": plan.learning_rate,

@@ -11,7 +11,7 @@ from naic.data.features import FeatureStore
 from naic.data.joined import backbone
 from naic.data.pseudo import PseudoWriter, Taught
 from naic.errors import BackboneError, DataError, Problem
-from naic.files import STYLE, remove_folder, whole_folder
+from naic.files import CARD, STYLE, remove_folder, whole_folder
 from naic.progress import Callbacks
 from naic.tasks.finetune.plan import HELD_OUT, TRAIN, FinetuneOptions, FinetunePlan
 from naic.tasks.finetune.words import grow, pairs_of, stand_ins, with_new_words
@@ -34,6 +34,12 @@ WORK, BEST, START, FEATURES, TARGETS, LAST = (
     "targets",
     "xe-last",
 )
+_STYLED = """
+## Its style
+
+`naic finetune` found a style in captions, and `style.json` puts it on all that this model says:
+{}. Its weights are {}. `naic caption --no-style` gives the sentence without it.
+"""
 _BITS, _BACKBONE_BITS = 8, 12  # of a weight: nothing is lost that a caption would show
 _SAVES = 4  # checkpoints of a stage: each is three times the model
 _VALIDATIONS = 6  # of CMAL: the best weights of these are kept
@@ -300,3 +306,5 @@ def write_best(
                 shutil.copyfile(path, temporary / path.name)
         if style is not None:
             (temporary / STYLE).write_text(f"{style.as_json()}\n", encoding="utf-8")
+            with (temporary / CARD).open("a", encoding="utf-8") as card:
+                card.write(_STYLED.format(style.describe(), "tuned" if tuned else "as they were"))

@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from naic.data.features import FeatureStore
-from naic.files import sweep, write_atomically, writing
+from naic.files import COMMAND, sweep, write_atomically, writing
 from naic.progress import Callbacks
 from naic.tasks.finetune import steps
-from naic.tasks.finetune.judge import Gain, Judged, compare, in_words, judge
+from naic.tasks.finetune.choose import NOTHING, choose, new_words_said, verdict
+from naic.tasks.finetune.judge import Judged, compare, judge
 from naic.tasks.finetune.own_style import OwnStyle, find_own_style
 from naic.tasks.finetune.plan import (
     HELD_OUT,
@@ -60,6 +61,8 @@ class Tuning:
         with writing(self.work):
             self.work.mkdir(exist_ok=True)
             sweep(self.work)
+            if not (self.work / COMMAND).exists():
+                write_atomically(self.work / COMMAND, f"{command}\n".encode())
             sweep(options.out)
 
     def run(self) -> Finetuned:
@@ -83,15 +86,19 @@ class Tuning:
         if not nothing_more:
             tuned, instead = self._tune(plan, store, rows, far=choices[-1][1].cider < FAR)
             choices.append(("weights", judge(_written(tuned, found.style), people)))
-        kept, best = _better(choices)
+        kept, best = choose(choices, people, plan.new_words)
         style = read_style(self.folder) if kept == "as it was" else found.style
         if not (options.out / steps.BEST).exists():
             steps.write_best(options.out, self.folder, loaded, style, tuned=kept == "weights")
         gain = compare(best.captions, as_it_was.captions, people)
+        new = new_words_said(best.captions, people, plan.new_words)
+        told = verdict(kept, gain, len(people), new)
+        if nothing_more and kept == "as it was":
+            told = NOTHING
         return Finetuned(
             command=self.command,
             kept=kept,
-            verdict=_verdict(kept, gain, len(people)),
+            verdict=told,
             before=_scores(as_it_was),
             after=_scores(best),
             gain=gain,
@@ -165,27 +172,5 @@ def _written(said: Mapping[str, str], style: Style | None) -> dict[str, str]:
     return {id_: style.text(tokenise(text)) for id_, text in said.items()}
 
 
-def _better(choices: list[tuple[Kept, Judged]]) -> tuple[Kept, Judged]:
-    """The best by CIDEr.
-
-    A style that costs nothing is kept, since CIDEr knows no capitals; weights have to be better
-    than the model without them.
-    """
-    best = choices[0]
-    for kept, own in choices[1:]:
-        if own.cider > best[1].cider or (kept == "style" and own.cider == best[1].cider):
-            best = kept, own
-    return best
-
-
 def _scores(judged: Judged) -> HeldOutScore:
     return HeldOutScore(judged.cider, judged.bad_endings)
-
-
-def _verdict(kept: Kept, gain: Gain, photos: int) -> str:
-    if kept == "as it was":
-        return f"no better on {photos:,} photos kept aside: the model was left as it was"
-    if kept == "style":
-        more = f"{100 * gain.value:+.1f} CIDEr on {photos:,} photos kept aside"
-        return f"what the model says, in your style ({more})"
-    return in_words(gain, photos)

@@ -23,7 +23,9 @@ def next_steps(run: RunView, whole: Whole | None) -> Steps:
         steps.append(("go on", goes_on(whole)))
     elif run.state == "stopped" and whole is None:
         steps.append(("try", _slower(run)))
-    if run.best is not None:
+    # Stages of a fine-tuning have no backbone and no style: DIR/best has.
+    tuning = whole is not None and whole.kind == "fine-tuning"
+    if run.best is not None and not tuning:
         steps.append(("use it", use(run.folder)))
     if run.board:
         steps.append(("TensorBoard", board([run.folder])))

@@ -57,7 +57,9 @@ def whole_facts(whole: Whole) -> Pairs:
     for name in ("before", "after"):
         score = whole.report.get(name)
         if isinstance(score, dict):
-            facts.append((name, f"{_values(score)} on the images held out"))
+            cider, loose = (100 * float(score.get(key, 0)) for key in ("cider", "bad_endings"))
+            what = f"CIDEr {cider:.1f}, bad endings {loose:.1f}% on the images kept aside"
+            facts.append((name, what))
     if "verdict" in whole.report:
         facts.append(("verdict", str(whole.report["verdict"])))
     facts += [("tables", str(path)) for path in sorted(whole.folder.glob("table*.md"))]

@@ -1,7 +1,6 @@
 """Which training runs there are in the folders that were named, and what they belong to."""
 
 import os
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -9,7 +8,7 @@ from typing import Any, Literal
 
 from naic.errors import CheckpointError, StoreError
 from naic.files import (
-    CARD,
+    COMMAND,
     CONFIG,
     FINETUNING,
     REPRODUCTION,
@@ -18,7 +17,7 @@ from naic.files import (
     printable,
     what_is,
 )
-from naic.resume import BEST, REPORT, is_held
+from naic.resume import REPORT, is_held
 from naic.tasks.evaluate.tables import short_names
 from naic.tasks.show.view import RunView, is_run, look, read_object
 from naic.train.logs import METRICS
@@ -26,7 +25,6 @@ from naic.train.settings import STAGE_NAMES
 
 DEEPEST = 3  # folders below the one that was named: runs/tiny/seed-2/naic-kd
 STORE = ("index.json", "plan.json")  # of a feature store, finished or not
-_COMMAND = re.compile(r"^## How it was made\n\n(`{3,})sh\n(.*?)\n\1$", re.MULTILINE | re.DOTALL)
 _WHAT = (
     f"a training run has {CONFIG} and {METRICS}, a feature store index.json, and neither is in it "
     f"or up to {DEEPEST} folders below"
@@ -83,9 +81,9 @@ def find(folders: Sequence[Path]) -> Found:
             why = f"cannot be read ({error.strerror})"
             hint = "Check the folder's permissions."
             raise StoreError(printable(str(error.filename or folder)), why, hint) from error
-        if not within and own is None:
+        if not within and own is None and not _tunings_in(folder):
             raise _no_run(folder)
-        wholes += [own] if own is not None else []
+        wholes += [own] if own is not None else _tunings_in(folder)
         for view in found:
             runs.setdefault(view.folder.resolve(), view)
     views = list(runs.values())
@@ -119,6 +117,13 @@ def read_whole(folder: Path) -> Whole | None:
     done = bool(variants) and all(variant.get("finished") for variant in variants)
     command = next((str(own["command"]) for own in variants if own.get("command")), "")
     return _whole("study", folder, done, command)
+
+
+def _tunings_in(folder: Path) -> list[Whole]:
+    """The fine-tunings below a folder: of those that are finished no run is left."""
+    deeper = ("*/" * deep for deep in range(1, DEEPEST))
+    notes = sorted(path for below in deeper for path in folder.glob(f"{below}{FINETUNING}"))
+    return [own for path in notes if (own := read_whole(path.parent)) is not None]
 
 
 def whole_around(run: Path) -> Whole | None:
@@ -163,18 +168,11 @@ def absolute(path: Path) -> Path:
 
 
 def _tuned_by(folder: Path) -> str:
-    """The command of a fine-tuning that has not ended, which the cards of its stages have.
-
-    DIR/best may be the model that it began with, whose card tells of another run.
-    """
-    for card in sorted(folder.glob(f"work/*/{BEST}/{CARD}")):
-        try:
-            found = _COMMAND.search(card.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            continue
-        if found:
-            return found[2]
-    return ""
+    """The command of a fine-tuning that has not ended; it writes it down when it begins."""
+    try:
+        return (folder / "work" / COMMAND).read_text(encoding="utf-8").strip()
+    except (OSError, ValueError):
+        return ""
 
 
 def _no_run(folder: Path) -> StoreError | CheckpointError:
