@@ -53,6 +53,7 @@ class WatchOptions:
         forbid: Words that are not to be said.
         prefer: Words to say rather than others, where the model thinks of them at all.
         neutral: Say person, people, child in place of guessed genders.
+        style: Write captions in the style of the model, if it has learnt one.
         device: auto, cpu, cuda or cuda:N.
         runtime: How the model is run; auto chooses as naic caption does.
         precision: In which numbers; auto chooses as naic caption does.
@@ -82,6 +83,7 @@ class WatchOptions:
     forbid: Annotated[str, arg(metavar="WORDS")] = ""
     prefer: Annotated[str, arg(metavar="WORDS")] = ""
     neutral: bool = False
+    style: bool = True
     device: str = "auto"
     runtime: Runtime = "auto"
     precision: Precision = "auto"
