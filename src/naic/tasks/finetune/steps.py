@@ -235,14 +235,19 @@ def make_stages(
         if chain
         else CMALSettings(samples=4, kl=0.02),
     )
-    if not first.images:
-        return None, cmal
+    return (_first_stage(cmal, plan, work, first) if first.images else None), cmal
+
+
+def _first_stage(cmal: "Settings", plan: FinetunePlan, work: Path, first: First) -> "Settings":
+    """Cross-entropy with the settings of the CMAL that comes after it."""
+    from naic.train.settings import CMALSettings
+
     epochs, rate = float(plan.epochs), plan.learning_rate
     if not first.far:
         epochs, rate = float(min(_WORDS_EPOCHS, max(1, _WORDS_SEEN / first.images))), _WORDS_RATE
     batch = min(plan.batch, first.images)
     whole = replace(cmal.run, epochs=epochs, batch=batch, validate_every=epochs)
-    xe = replace(
+    return replace(
         cmal,
         stage="student_xe",
         out=work / "xe",
@@ -252,7 +257,6 @@ def make_stages(
         run=replace(whole, save_every=epochs / _SAVES),
         cmal=CMALSettings(),
     )
-    return xe, cmal
 
 
 def _schedule(rate: float, epochs: float, images: int, batch: int) -> "Schedule":
