@@ -77,8 +77,15 @@ def run(table: Path, out: Path, *more: str) -> tuple[dict[str, Any], float]:
     began = time.perf_counter()
     words = [NAIC, "finetune", str(table), "--out", str(out), *more]
     subprocess.run(words, check=True, stdout=subprocess.DEVNULL)
-    report: dict[str, Any] = json.loads((out / "report.json").read_text(encoding="utf-8"))
-    return report, time.perf_counter() - began
+    seconds = time.perf_counter() - began
+    return without_paths(json.loads((out / "report.json").read_text(encoding="utf-8"))), seconds
+
+
+def without_paths(report: dict[str, Any]) -> dict[str, Any]:
+    """What a report says wherever the photos lie: their names, and no command."""
+    for own, key in (("examples", "id"), ("problems", "where")):
+        report[own] = [{**row, key: Path(row[key]).name} for row in report[own]]
+    return {name: value for name, value in report.items() if name != "command"}
 
 
 def write_table(path: Path, rows: Sequence[tuple[Path, str]]) -> Path:
@@ -254,7 +261,7 @@ def domain_trial(
             "dev": {"before": before(store), "after": score(best, store)},
             "coco": {"before": before(coco), "after": score(best, coco)},
             "seconds": time.perf_counter() - began,
-            "report": {**asdict(done), "examples": []},
+            "report": without_paths({**asdict(done), "examples": []}),
         }
         shutil.rmtree(options.out)
     path.write_text(json.dumps(found, indent=1), encoding="utf-8")
