@@ -46,6 +46,10 @@ class WriteError(NaicError):
     """A file that cannot be written: the disk is full, the folder is not ours."""
 
 
+class StorageError(NaicError):
+    """A file or a URL that cannot be read: not there, not allowed, or its server is not reached."""
+
+
 class ConfigError(NaicError):
     """An option or a config key that is unknown, or a value out of range."""
 
