@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from fsspec import AbstractFileSystem
 
 IS_MISSING: Final = "is not there"
-LOOK_AGAIN: Final = "Run the same command again; if it stays, look at the server."
+LOOK_AGAIN: Final = "Run the same command again; if it stays, look at the server or the disk."
 _EXTRA: Final = "Run: pip install 'naic[remote]'"
 _MISSING: Final = (IS_MISSING, "Check its name.")
 _REFUSED: Final = (
@@ -43,6 +43,8 @@ _REASONS: Final[dict[str, tuple[str, str]]] = {
     "ClientConnectorError": _UNREACHED,
     "ConnectionTimeoutError": _UNREACHED,
     "FileNotFoundError": _MISSING,
+    "NotADirectoryError": _MISSING,
+    "IsADirectoryError": ("is a folder", "Name a file."),
 }
 
 
@@ -100,6 +102,6 @@ def _reason(error: Exception, done: str) -> tuple[str, str]:
         if isinstance(status, int):
             return f"cannot be {done}: the server answers {status}", LOOK_AGAIN
     if isinstance(error, OSError) and error.strerror:
-        return f"cannot be {done} ({error.strerror})", "Check the name."
+        return f"cannot be {done} ({error.strerror})", LOOK_AGAIN
     said = " ".join(str(error).split()) or type(error).__name__
     return f"cannot be {done} ({said})", LOOK_AGAIN
