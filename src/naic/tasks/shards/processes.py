@@ -156,8 +156,13 @@ class _Run:
             self._there.add(process)
             if self._stopped:
                 process.terminate()
-        for problem in process.begin(replace(self._asked, device=device)):
-            with self._lock:
+        try:
+            problems = process.begin(replace(self._asked, device=device))
+        except BaseException:
+            self._end(process)
+            raise
+        with self._lock:
+            for problem in problems:
                 if problem not in self._told:
                     self._told.add(problem)
                     self._tell(problem)
