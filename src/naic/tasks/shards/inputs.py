@@ -142,7 +142,7 @@ def _listed_remote(word: str) -> list[str]:
         if not kept:
             raise ConfigError(printable(word), "nothing fits the pattern", _KNOWN)
         return kept
-    if word.endswith(KINDS):
+    if name_of(word).endswith(KINDS):
         return [word]
     return _of_folder(word, word)
 

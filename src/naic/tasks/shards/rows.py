@@ -72,9 +72,10 @@ def open_rows(source: str, columns: Columns) -> Iterator[Iterator[Row]]:
         MissingExtraError: what reads Parquet, or this kind of URL, is not installed.
     """
     with local_copy(source) as path:
-        if source.endswith(TAR):
+        name = name_of(source)  # without what a URL asks
+        if name.endswith(TAR):
             yield _tar_rows(path, source)
-        elif source.endswith(PARQUET):
+        elif name.endswith(PARQUET):
             from naic.tasks.shards.parquet import parquet_rows
 
             yield parquet_rows(path, source, columns)
