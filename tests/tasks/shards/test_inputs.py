@@ -72,7 +72,12 @@ def test_outputs_among_the_inputs_are_no_shards(
 
 @pytest.mark.parametrize(
     ("word", "why"),
-    [("*.tar", "nothing fits"), ("*.md", "nothing that fits"), ("a.md", "no shard"), ("e", "in it")],
+    [
+        ("*.tar", "nothing fits"),
+        ("*.md", "nothing that fits"),
+        ("a.md", "no shard"),
+        ("e", "in it"),
+    ],
 )
 def test_what_gives_no_shard_is_refused(tmp_path: Path, word: str, why: str) -> None:
     touch(tmp_path, "a.md")

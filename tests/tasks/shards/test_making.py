@@ -48,9 +48,7 @@ def home(folder: Path) -> list[Shard]:
 
 def captioning(folder: Path, models: Path, **others: Any) -> CaptionShards:
     model, out = models / "seeing", str(folder / "out")
-    return CaptionShards(
-        inputs=("-",), out=out, model=model, device="cpu", batch=3, **others
-    )
+    return CaptionShards(inputs=("-",), out=out, model=model, device="cpu", batch=3, **others)
 
 
 def made(asked: Asked, shards: list[Shard]) -> dict[str, bytes]:

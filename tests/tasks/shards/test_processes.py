@@ -78,9 +78,7 @@ def test_what_would_stop_the_next_shard_too_stops_the_run(tmp_path: Path) -> Non
         Run(tmp_path, "full", "a").make()
 
 
-def test_a_mistake_of_ours_stops_the_run(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_mistake_of_ours_stops_the_run(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(BackboneError, match="exit code 1"):
         Run(tmp_path, "wrong", "a").make()
     assert "a mistake in naic" in capfd.readouterr().err

@@ -44,5 +44,5 @@ class ShardActor:
             outcome = self._worker(shard)
         except NaicError as error:
             return Made((error_line(error),))
-        told = [as_line({"problem": asdict(problem)}) for problem in problems]
+        told = [as_line({"told": asdict(problem)}) for problem in problems]
         return Made((*told, outcome_line(outcome)))

@@ -4,7 +4,7 @@ Started as `python -m naic.tasks.shards.ray_driver`. It is a process of its own 
 process that uses it where the head of the cluster is gone, in the middle of whatever that does.
 The first line of its input is what was asked for, as of `process.py`, each later one a shard, until
 an empty one; it ends when its input ends. What it answers are lines, too: {"cluster": text},
-{"problem": ...}, an outcome for each shard, {"given up": shard}, {"replaced": shard}, or an error.
+{"told": problem}, an outcome for each shard, {"given up": shard}, {"replaced": shard}, or an error.
 """
 
 import json

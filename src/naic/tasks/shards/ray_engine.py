@@ -68,8 +68,8 @@ def on_ray(
                 say(message["cluster"])
             elif "replaced" in message:
                 say(f"a worker was killed, and {message['replaced']['source']} begun again")
-            elif "problem" in message:
-                problem = Problem(**message["problem"])
+            elif "told" in message:
+                problem = Problem(**message["told"])
                 if problem not in told:
                     told.add(problem)
                     tell(problem)
