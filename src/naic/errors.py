@@ -62,6 +62,10 @@ class TrainingError(NaicError):
     """A training run that cannot go on: it collapsed, a worker died, a number is not finite."""
 
 
+class ClusterError(NaicError):
+    """A cluster that cannot be reached or joined, or that was lost in the middle of a run."""
+
+
 class MetricError(NaicError):
     """A metric that could not be computed: its reference program failed or ran out of time."""
 

@@ -4,6 +4,7 @@ import json
 import signal
 import sys
 from collections.abc import Sequence
+from functools import partial
 from types import FrameType
 
 from naic.cli.main import BAD_USAGE, SOME_SKIPPED, parse
@@ -63,7 +64,8 @@ def _stop(number: int, frame: FrameType | None) -> None:
 def _make(asked: Asked) -> int:
     from naic.tasks.shards.run import run_shards
 
-    done = run_shards(asked, Callbacks(progress=progress, problem=teller("shards")))
+    say = partial(print, file=sys.stderr)
+    done = run_shards(asked, Callbacks(say, progress, teller("shards")))
     where = printable(asked.out)
     earlier = f" ({done.resumed:,} from before)" if done.resumed else ""
     if asked.dry_run:

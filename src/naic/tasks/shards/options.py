@@ -27,6 +27,8 @@ class ShardOptions:
             from 1 to N, share the work.
         workers: How many processes, each with a model of its own; 0 means one for each core, or
             for each GPU.
+        engine: processes of this machine, or workers of a Ray cluster: the one that RAY_ADDRESS or
+            `ray start` on this machine tells of, or else one for this run.
         device: auto, cpu, cuda or cuda:N.
         image_column: The column of Parquet shards that has the images, as bytes, as {bytes, path}
             or as paths; by default the first that is called like one, such as image.
@@ -40,6 +42,7 @@ class ShardOptions:
     out: Annotated[str, arg(metavar="DIR")]
     shard: Annotated[str | None, arg(metavar="I/N")] = None
     workers: Annotated[int, arg(metavar="N")] = 0
+    engine: Literal["processes", "ray"] = "processes"
     device: str = "auto"
     image_column: Annotated[str | None, arg(metavar="NAME")] = None
     key_column: Annotated[str | None, arg(metavar="NAME")] = None

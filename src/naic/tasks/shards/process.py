@@ -10,7 +10,7 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from types import FrameType
 from typing import Any
@@ -69,18 +69,42 @@ def read_outcome(content: Mapping[str, Any]) -> Outcome:
     )
 
 
-def main() -> None:
-    """Make shards until there are no more."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent to deal with
-    signal.signal(signal.SIGTERM, _end)
+_ERRORS = {kind.__name__: kind for kind in NaicError.__subclasses__()}
+
+
+def error_line(error: NaicError) -> bytes:
+    """What stops all, as a message."""
+    return as_line({"error": [type(error).__name__, error.what, error.why, error.hint]})
+
+
+def read_error(content: Mapping[str, Any]) -> NaicError:
+    """What `error_line` wrote."""
+    kind, *told = content["error"]
+    return _ERRORS.get(kind, NaicError)(*told)
+
+
+def open_answers() -> Callable[[bytes], None]:
+    """What sends an answer. Whatever a library prints does not get among them."""
     answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # whatever a library prints must not get among the answers
-    tasks = sys.stdin.buffer
+    os.dup2(2, 1)
 
     def answer(line: bytes) -> None:
         answers.write(line)
         answers.flush()
 
+    return answer
+
+
+def end_at_sigterm(number: int, frame: FrameType | None) -> None:
+    """End at SIGTERM as at an error: what is half-written is removed on the way."""
+    raise SystemExit(128 + number)
+
+
+def main() -> None:
+    """Make shards until there are no more."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent to deal with
+    signal.signal(signal.SIGTERM, end_at_sigterm)
+    answer, tasks = open_answers(), sys.stdin.buffer
     try:
         asked, plugins = read_asked(tasks.readline())
         use_all(plugins)
@@ -90,14 +114,9 @@ def main() -> None:
         for line in tasks:
             answer(outcome_line(worker(Shard(**json.loads(line)))))
     except NaicError as error:
-        answer(as_line({"error": [type(error).__name__, error.what, error.why, error.hint]}))
+        answer(error_line(error))
     except BrokenPipeError:  # nobody is there to answer
         os._exit(1)
-
-
-def _end(number: int, frame: FrameType | None) -> None:
-    """End at SIGTERM as at an error: what is half-written is removed on the way."""
-    raise SystemExit(128 + number)
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from io import BufferedReader, BufferedWriter
 from typing import Any
 
 from naic.device import may_have_gpu, usable_cores
-from naic.errors import BackboneError, NaicError, Problem
+from naic.errors import BackboneError, Problem
 from naic.files import TEMPORARY_SUFFIX
 from naic.plugins import used
 from naic.storage import is_remote, local
@@ -26,12 +26,11 @@ from naic.tasks.shards.folder import OutFolder
 from naic.tasks.shards.inputs import Shard
 from naic.tasks.shards.making import Outcome
 from naic.tasks.shards.options import Asked
-from naic.tasks.shards.process import as_line, asked_line, read_outcome
+from naic.tasks.shards.process import as_line, asked_line, read_error, read_outcome
 
 TRIES = 5  # processes that a shard may bring down before it is given up
 PROCESS = "naic.tasks.shards.process"
 _PATIENCE = 10.0  # seconds for a process to end after it was asked to
-_ERRORS = {kind.__name__: kind for kind in NaicError.__subclasses__()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +128,7 @@ class _Run:
                     self._end(process)
                     process = None
                 else:
-                    outcome = self._given_up(shard)
+                    outcome = given_up(self._out, shard)
                 if outcome is not None:
                     self.news.put(outcome)
         except BaseException as error:
@@ -174,12 +173,14 @@ class _Run:
             self._there.discard(process)
         _remove_halves(self._out, process.number)
 
-    def _given_up(self, shard: Shard) -> Outcome:
-        why = f"{TRIES} processes were killed while they made it"
-        hint = "If memory ran out: fewer --workers, a smaller --batch, or shards of fewer images."
-        problem = Problem(shard.source, why, hint)
-        self._out.write_problem(shard.name, problem)
-        return Outcome(shard, problem=problem)
+
+def given_up(out: OutFolder, shard: Shard) -> Outcome:
+    """What comes of a shard that has brought down all that tried to make it."""
+    why = f"{TRIES} processes were killed while they made it"
+    hint = "If memory ran out: fewer --workers, a smaller --batch, or shards of fewer images."
+    problem = Problem(shard.source, why, hint)
+    out.write_problem(shard.name, problem)
+    return Outcome(shard, problem=problem)
 
 
 class _Process:
@@ -248,8 +249,7 @@ class _Process:
                 raise BackboneError("the process that makes shards", why, "Mend that.") from None
             return None
         if "error" in answer:
-            kind, *told = answer["error"]
-            raise _ERRORS.get(kind, NaicError)(*told)
+            raise read_error(answer)
         return answer
 
 

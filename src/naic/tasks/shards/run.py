@@ -16,6 +16,7 @@ from naic.tasks.shards.joining import join_store
 from naic.tasks.shards.making import Outcome
 from naic.tasks.shards.options import Asked, task_of
 from naic.tasks.shards.processes import in_processes
+from naic.tasks.shards.ray_engine import on_ray
 from naic.tasks.shards.requests import request
 
 
@@ -98,7 +99,10 @@ def _make(
             update(Progress(ended, done.shards, len(done.failed)))
 
         update(Progress(done.resumed, done.shards))
-        in_processes(asked, out, left, count, callbacks.problem)
+        if asked.engine == "ray":
+            on_ray(asked, out, left, count, callbacks.problem, callbacks.say)
+        else:
+            in_processes(asked, out, left, count, callbacks.problem)
 
 
 @contextlib.contextmanager
