@@ -43,5 +43,5 @@ class OddWorker:
 
 
 if __name__ == "__main__":
-    process.Worker = OddWorker  # type: ignore[assignment,misc]
+    process.Worker = OddWorker  # type: ignore[attr-defined]
     process.main()

@@ -1,4 +1,4 @@
-"""Whole runs: what is asked, which shards are left, where it stands, and processes that are real."""
+"""Whole runs: what is asked, which shards are left, where it stands; processes that are real."""
 
 import json
 import os
