@@ -43,5 +43,5 @@ class OddWorker:
 
 
 if __name__ == "__main__":
-    process.Worker = OddWorker  # type: ignore[attr-defined]
+    process.Worker = OddWorker  # type: ignore[assignment,attr-defined]
     process.main()

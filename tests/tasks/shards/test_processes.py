@@ -1,9 +1,11 @@
 """The launcher, with processes that make nothing and some of which are brought down."""
 
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 
 from naic.errors import BackboneError, Problem, WriteError
 from naic.tasks.shards import processes
@@ -103,7 +105,7 @@ def test_cores_are_shared_out(monkeypatch: pytest.MonkeyPatch) -> None:
     def crew(workers: int, shards: int = 100) -> tuple[int, int]:
         asked = CaptionShards(inputs=("x.tar",), out="out", workers=workers)
         found = Crew.of(asked, shards)
-        return len(found.devices), found.threads
+        return len(found.sees), found.threads
 
     assert crew(0) == (8, 1)
     assert crew(2) == (2, 4)
@@ -112,6 +114,12 @@ def test_cores_are_shared_out(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_each_gpu_gets_a_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(processes, "_gpus", lambda device: 2)
     asked = CaptionShards(inputs=("x.tar",), out="out")
-    assert Crew.of(asked, 100).devices == ("cuda:0", "cuda:1")
+    monkeypatch.setattr(processes, "may_have_gpu", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    assert Crew.of(asked, 100).sees == ("0", "1")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "5,7")
+    assert Crew.of(asked, 100).sees == ("5", "7")
+    assert Crew.of(replace(asked, workers=3), 100).sees == ("5", "7", "5")
+    assert Crew.of(replace(asked, device="cpu", workers=2), 100).sees == (None, None)
