@@ -1,7 +1,7 @@
 """A run over many shards: is its time linear in shards, its memory flat, and what is a million?
 
-    python benchmarks/scale.py --images train2017 --model tiny --out docs/results/scale.json
-    python benchmarks/scale.py --images train2017 --model shipped --shards 4 --out docs/results/scale.json
+    python benchmarks/scale.py --images train2017 --model tiny --out scale.json
+    python benchmarks/scale.py --images train2017 --model shipped --shards 4 --out scale.json
 
 A few tars are made of the JPEGs, and hard links to them are the shards: a thousand take no more
 room on the disk than those few. `tiny` is made here: EfficientNet-Lite0 at 64 pixels with its
@@ -23,12 +23,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from naic.device import CPU
+from naic.device import CPU, choose_device
 from naic.tasks.benchmark.timing import machine
 
 MIB = 2**20
 LOOK = 0.02  # seconds between looks until the first shard is read
 KEPT = 200  # samples in the results
+PARTS = 10  # of a run, compared with each other
 TINY = "tiny"  # of random weights, made here
 WORDS = 1000  # of its vocabulary
 PIXELS = 64
@@ -114,7 +115,7 @@ def reads_a_tar(processes: list[int]) -> bool:
     """Whether one of them has a shard open."""
     for process in processes:
         try:
-            links = [os.readlink(link) for link in Path(f"/proc/{process}/fd").iterdir()]
+            links = [str(link.readlink()) for link in Path(f"/proc/{process}/fd").iterdir()]
         except OSError:
             continue
         if any(link.endswith(".tar") for link in links):
@@ -139,6 +140,19 @@ def watch(words: list[str], out: Path, every: float) -> Iterator[tuple[Sample, b
         raise SystemExit(f"scale: naic shards ended with {run.returncode}\n{told}")
 
 
+def parts(samples: list[Sample], shards: int) -> list[dict[str, float]]:
+    """Seconds and the most memory of each tenth of the shards: all alike, if nothing grows."""
+    found = []
+    for number in range(PARTS):
+        low, high = shards * number / PARTS, shards * (number + 1) / PARTS
+        within = [s for s in samples if low <= s.shards < high] or [samples[-1]]
+        reached = next((s.seconds for s in samples if s.shards >= high), samples[-1].seconds)
+        began = next(s.seconds for s in samples if s.shards >= low or s is samples[-1])
+        peak = max(s.resident for s in within) / MIB
+        found.append({"seconds": round(reached - began, 1), "peak MiB": round(peak)})
+    return found
+
+
 def measure(own: argparse.Namespace, folder: Path) -> dict[str, Any]:
     """One run over all shards."""
     shards, out, images = folder / "in", folder / "out", own.shards * own.per_shard
@@ -149,6 +163,7 @@ def measure(own: argparse.Namespace, folder: Path) -> dict[str, Any]:
     elif own.model != "shipped":
         words += ["--model", own.model]
     words += ["--workers", str(own.workers), "--precision", own.precision]
+    words += ["--device", own.device]
     out.mkdir()
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     begin = time.perf_counter()
@@ -162,7 +177,7 @@ def measure(own: argparse.Namespace, folder: Path) -> dict[str, Any]:
     step = max(1, len(samples) // KEPT)
     return {
         "command": shlex.join(["python", "benchmarks/scale.py", *sys.argv[1:]]),
-        "machine": machine(CPU),
+        "machine": machine(CPU if own.device == "cpu" else choose_device(own.device)),
         "model": own.model,
         "precision": own.precision,
         "workers": own.workers,
@@ -173,6 +188,7 @@ def measure(own: argparse.Namespace, folder: Path) -> dict[str, Any]:
         "seconds": seconds,
         "seconds of processors": cpu,
         "images a second": images / seconds,
+        "parts": parts(samples, own.shards),
         "samples": [
             [round(s.seconds, 2), s.shards, round(s.resident / MIB)] for s in samples[::step]
         ],
@@ -184,6 +200,7 @@ def main() -> None:
     parser.add_argument("--images", type=Path, required=True, help="a folder of JPEGs")
     parser.add_argument("--model", default=TINY, help="tiny, shipped, or a model folder")
     parser.add_argument("--precision", default="auto")
+    parser.add_argument("--device", default="cpu")
     parser.add_argument("--shards", type=int, default=1000)
     parser.add_argument("--per-shard", type=int, default=1000)
     parser.add_argument("--tars", type=int, default=4)

@@ -15,8 +15,7 @@ from naic.progress import Callbacks
 from naic.tasks.shards.options import Asked, CaptionShards, DistilShards, PrepareShards
 from naic.tasks.shards.status import JoinOptions, StatusOptions
 
-HELP = """Shards of images in, captions, features or a teacher's captions out: on this machine, or
-on many. A shard is a .tar, a .parquet or a list of images.
+HELP = """Make captions, features, or a teacher's captions of shards of images, on many machines.
 
 An output appears whole or not at all. The same command goes on where a run was cut off; shards that
 are done stay as they are. A shard that is damaged is named, and the others are done: exit code 3.

@@ -19,8 +19,6 @@ class OddWorker:
     def __init__(self, asked: Asked, tell: Callable[[Problem], None]) -> None:
         self._out = OutFolder(asked.out, task_of(asked))
         tell(Problem("--forbid", "the model never says cat", ""))
-        if asked.batch == 13:
-            os.kill(os.getpid(), signal.SIGKILL)
 
     def __call__(self, shard: Shard) -> Outcome:
         print("a library that prints", flush=True)
@@ -45,5 +43,5 @@ class OddWorker:
 
 
 if __name__ == "__main__":
-    process.Worker = OddWorker  # type: ignore[assignment,misc]
+    process.Worker = OddWorker  # type: ignore[assignment,attr-defined]
     process.main()

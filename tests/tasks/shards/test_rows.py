@@ -1,4 +1,5 @@
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -56,7 +57,9 @@ def test_parquet_has_bytes_structs_or_paths(tmp_path: Path) -> None:
     data = [jpeg(n) for n in range(3)]
     plain = make_parquet(tmp_path / "a.parquet", id=[5, 6, 7], jpg=data)
     assert keys(plain) == ["5", "6", "7"]
-    structs = [{"bytes": one, "path": f"{n}.jpg"} for n, one in enumerate(data)]
+    structs: list[dict[str, Any]] = [
+        {"bytes": one, "path": f"{n}.jpg"} for n, one in enumerate(data)
+    ]
     structs.append({"bytes": None, "path": "7.jpg"})
     assert keys(make_parquet(tmp_path / "b.parquet", image=structs)) == [
         *("0.jpg", "1.jpg", "2.jpg", "7.jpg"),

@@ -19,16 +19,16 @@ class ShardOptions:
     """Which shards, where to, and by whom: the same for all tasks.
 
     Attributes:
-        inputs: Shards: .tar (as of webdataset), .parquet, or .txt (a list of images, one a line);
-            folders of them; patterns such as 'in/*.tar' or 'in/{000..999}.tar', in quotes; paths
-            or URLs, such as s3://bucket/in/{000..999}.tar.
+        inputs: Files that end in .tar (as of webdataset), .parquet, or .txt (a list of images, one
+            a line); folders of them; patterns such as 'in/*.tar' or 'in/{000..999}.tar', in quotes;
+            paths or URLs, such as s3://bucket/in/{000..999}.tar.
         out: The folder for what is made, an output for each shard; a path, or an s3:// URL.
         shard: Do only every N-th shard, from the I-th on: N jobs of a cluster, each with its own I
             from 1 to N, share the work.
         workers: How many processes, each with a model of its own; 0 means one for each core, or
             for each GPU.
-        engine: processes of this machine, or workers of a Ray cluster: the one that RAY_ADDRESS or
-            `ray start` on this machine tells of, or else one for this run.
+        engine: processes of this machine, or workers of a Ray cluster: of the one that RAY_ADDRESS
+            names, or that was started on this machine, or else of one for this run.
         device: auto, cpu, cuda or cuda:N.
         image_column: The column of Parquet shards that has the images, as bytes, as {bytes, path}
             or as paths; by default the first that is called like one, such as image.

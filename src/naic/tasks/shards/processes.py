@@ -13,11 +13,11 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from io import BufferedReader, BufferedWriter
 from typing import Any
 
-from naic.device import may_have_gpu, usable_cores
+from naic.device import has_torch, may_have_gpu, usable_cores
 from naic.errors import BackboneError, Problem
 from naic.files import TEMPORARY_SUFFIX
 from naic.plugins import used
@@ -30,6 +30,7 @@ from naic.tasks.shards.process import as_line, asked_line, read_error, read_outc
 
 TRIES = 5  # processes that a shard may bring down before it is given up
 PROCESS = "naic.tasks.shards.process"
+_VISIBLE = "CUDA_VISIBLE_DEVICES"
 _PATIENCE = 10.0  # seconds for a process to end after it was asked to
 
 
@@ -38,11 +39,11 @@ class Crew:
     """How many processes there are, and what each computes on.
 
     Attributes:
-        devices: one for each process.
+        sees: for each process the GPU that it sees, as CUDA_VISIBLE_DEVICES has it; None: as we.
         threads: of each.
     """
 
-    devices: tuple[str, ...]
+    sees: tuple[str | None, ...]
     threads: int
 
     @classmethod
@@ -53,10 +54,10 @@ class Crew:
         one of ten threads. The cost is memory, that of a model for each.
         """
         gpus = _gpus(asked.device)
-        wanted = asked.workers or gpus or usable_cores()
+        wanted = asked.workers or len(gpus) or usable_cores()
         count = max(1, min(wanted, shards))
-        devices = [f"cuda:{number % gpus}" if gpus else asked.device for number in range(count)]
-        return cls(tuple(devices), max(1, usable_cores() // count))
+        sees = [gpus[number % len(gpus)] if gpus else None for number in range(count)]
+        return cls(tuple(sees), max(1, usable_cores() // count))
 
 
 def in_processes(
@@ -75,8 +76,8 @@ def in_processes(
     crew = Crew.of(asked, len(shards))
     run = _Run(asked, out, crew.threads, iter(shards), tell)
     leaders = [
-        threading.Thread(target=run.lead, args=(device,), name=f"shards on {device}", daemon=True)
-        for device in crew.devices
+        threading.Thread(target=run.lead, args=(gpu,), name="shards", daemon=True)
+        for gpu in crew.sees
     ]
     for leader in leaders:
         leader.start()
@@ -115,13 +116,13 @@ class _Run:
         self._told: set[Problem] = set()
         self._there: set[_Process] = set()
 
-    def lead(self, device: str) -> None:
+    def lead(self, gpu: str | None) -> None:
         """Have shards made until there are none left."""
         process: _Process | None = None
         try:
             while (shard := self._next()) is not None:
                 for _ in range(TRIES):
-                    process = process or self._start(device)
+                    process = process or self._start(gpu)
                     outcome = process.make(shard)
                     if outcome is not None or self._stopped:
                         break
@@ -149,14 +150,19 @@ class _Run:
         with self._lock:
             return None if self._stopped else next(self._coming, None)
 
-    def _start(self, device: str) -> "_Process":
+    def _start(self, gpu: str | None) -> "_Process":
         with self._lock:
-            process = _Process(self._threads)
+            process = _Process(self._threads, gpu)
             self._there.add(process)
             if self._stopped:
                 process.terminate()
-        for problem in process.begin(replace(self._asked, device=device)):
-            with self._lock:
+        try:
+            problems = process.begin(self._asked)
+        except BaseException:
+            self._end(process)
+            raise
+        with self._lock:
+            for problem in problems:
                 if problem not in self._told:
                     self._told.add(problem)
                     self._tell(problem)
@@ -181,11 +187,15 @@ def given_up(out: OutFolder, shard: Shard) -> Outcome:
 class _Process:
     """One process, used by one thread."""
 
-    def __init__(self, threads: int) -> None:
-        environment = os.environ | {
-            "PYTHONPATH": os.pathsep.join(entry or os.getcwd() for entry in sys.path),  # noqa: PTH109
-            "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS") or str(threads),
-        }
+    def __init__(self, threads: int, gpu: str | None) -> None:
+        environment = (
+            os.environ
+            | {
+                "PYTHONPATH": os.pathsep.join(entry or os.getcwd() for entry in sys.path),  # noqa: PTH109
+                "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS") or str(threads),
+            }
+            | ({} if gpu is None else {_VISIBLE: gpu})
+        )
         process = subprocess.Popen(  # noqa: S603 - our own module
             [sys.executable, "-P", "-m", PROCESS],
             stdin=subprocess.PIPE,
@@ -255,10 +265,12 @@ def _remove_halves(out: OutFolder, process: int) -> None:
             path.unlink(missing_ok=True)
 
 
-def _gpus(device: str) -> int:
-    """How many GPUs are to be used; 0: it is a processor, or the device was named."""
-    if device not in ("auto", "cuda") or not may_have_gpu():
-        return 0
+def _gpus(device: str) -> list[str]:
+    """The GPUs to use, as CUDA_VISIBLE_DEVICES names them; none: a processor, or one was named."""
+    if device not in ("auto", "cuda") or not may_have_gpu() or not has_torch():
+        return []
     import torch
 
-    return torch.cuda.device_count()
+    named = os.environ.get(_VISIBLE)
+    count = torch.cuda.device_count()
+    return named.split(",")[:count] if named else [str(number) for number in range(count)]
