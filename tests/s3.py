@@ -5,7 +5,7 @@ import logging
 import os
 import re
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import pytest
 
@@ -36,7 +36,7 @@ def serving_s3() -> Iterator[dict[str, str]]:
         server.stop()
 
 
-def reach(environment: dict[str, str], patch: pytest.MonkeyPatch) -> None:
+def reach(environment: Mapping[str, str], patch: pytest.MonkeyPatch) -> None:
     """Lead this process to the server, whatever it was led to before."""
     from fsspec import get_filesystem_class
 
@@ -47,18 +47,18 @@ def reach(environment: dict[str, str], patch: pytest.MonkeyPatch) -> None:
     get_filesystem_class("s3").clear_instance_cache()
 
 
-def make_bucket(environment: dict[str, str], name: str) -> str:
+def make_bucket(environment: Mapping[str, str], name: str) -> str:
     """An empty bucket; its URL."""
     _ask(environment, name, "PUT")
     return f"s3://{name}"
 
 
-def unfinished(environment: dict[str, str], bucket: str) -> list[str]:
+def unfinished(environment: Mapping[str, str], bucket: str) -> list[str]:
     """The keys of uploads that were begun, and neither finished nor taken back."""
     return re.findall("<Key>(.*?)</Key>", _ask(environment, f"{bucket}?uploads", "GET"))
 
 
-def _ask(environment: dict[str, str], path: str, method: str) -> str:
+def _ask(environment: Mapping[str, str], path: str, method: str) -> str:
     request = urllib.request.Request(f"{environment['AWS_ENDPOINT_URL']}/{path}", method=method)
     with urllib.request.urlopen(request) as answer:
         return str(answer.read(), "utf-8")

@@ -33,6 +33,7 @@ POLL = 0.005
 PIXELS = 64
 ACTOR = b"ray::ShardActor"
 DAMAGED = 5  # the number of the shard that is
+LOOPBACK = {"RAY_AUTH_MODE": "disabled", "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
 MARK = f"NAIC_TRIALS={os.getpid()}"  # in the environment of all that a trial starts
 
 
@@ -219,14 +220,14 @@ class Head:
     @property
     def environment(self) -> dict[str, str]:
         """What leads a run to it."""
-        return {"RAY_ADDRESS": self.address, "RAY_AUTH_MODE": "disabled"}
+        return {"RAY_ADDRESS": self.address, **LOOPBACK}
 
     def start(self) -> None:
         """Start it, and wait until it answers."""
         words = f"ray start --head --block --port {self.address.rpartition(':')[2]} --num-cpus 2"
         words += f" --node-ip-address 127.0.0.1 --include-dashboard false --temp-dir {self._folder}"
         log = Path(self._folder, "head.log")
-        environment = {"RAY_AUTH_MODE": "disabled", "RAY_USAGE_STATS_ENABLED": "0"}
+        environment = {**LOOPBACK, "RAY_USAGE_STATS_ENABLED": "0"}
         script = [sys.executable, str(Path(sys.executable).with_name("ray"))]
         self._process = start([*script, *words.split()[1:]], environment, log)
         by = time.monotonic() + LONGEST

@@ -81,14 +81,17 @@ def join(wanted: int) -> Cluster:
     Raises:
         ConfigError, ClusterError: as `running`, or the cluster does not take us in.
     """
+    found = running()
+    if found is None:
+        # What listens listens to this machine alone, and nothing is told to Ray's makers; both are
+        # read when Ray is imported.
+        os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     import ray
 
-    found = running()
     quiet = {"log_to_driver": False, "logging_level": "ERROR", "configure_logging": False}
     try:
         if found is None:
-            # What listens, listens to this machine only; nothing is told to Ray's makers.
-            os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
             ray.init(
                 _LOCAL,
                 num_cpus=wanted or usable_cores(),

@@ -123,9 +123,9 @@ def lead(
     asked: Asked, words: bytes, shards: Sequence[Shard], answer: Callable[[bytes], None]
 ) -> None:
     """Join a cluster and have the shards made on it."""
-    import ray
-
     cluster = join(asked.workers)
+    import ray  # not before: which cluster it is decides how
+
     space = room(ray.nodes(), asked.device, asked.workers, len(shards))
     on = "for this run, on this machine" if cluster.ours else f"at {cluster.head}"
     each = "a GPU each" if space.gpus else "a core each"
