@@ -130,8 +130,9 @@ def watch(words: list[str], out: Path, every: float) -> Iterator[tuple[Sample, b
         read = False
         while run.poll() is None:
             processes = tree(run.pid)
-            read = read or reads_a_tar(processes)
             done = sum(entry.name.endswith(".parquet") for entry in os.scandir(out))
+            # A shard of few images may be open between two looks only.
+            read = read or done > 0 or reads_a_tar(processes)
             yield Sample(time.perf_counter() - begin, done, resident(processes)), read
             time.sleep(every if read else LOOK)
         assert run.stderr is not None
