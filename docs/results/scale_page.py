@@ -45,8 +45,8 @@ def scale(runs: dict[str, Run]) -> str:
     return (
         f"""# Many shards
 
-Made by `make docs` from the files in `scale`. How `naic shards` is used: [scale.md](../scale.md); why it is
-built so: decision [056](../decisions/056-shards.md).
+Made by `make docs` from the files in `scale`. How `naic shards` is used: [scale.md](../scale.md);
+why it is built so: decision [056](../decisions/056-shards.md).
 
 {_cost(runs)}{"".join(parts)}""".rstrip()
         + "\n"
