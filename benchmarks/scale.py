@@ -142,14 +142,14 @@ def watch(words: list[str], out: Path, every: float) -> Iterator[tuple[Sample, b
 
 def parts(samples: list[Sample], shards: int) -> list[dict[str, float]]:
     """Seconds and the most memory of each tenth of the shards: all alike, if nothing grows."""
+    count = min(PARTS, shards)
+    ends = [shards * (number + 1) / count for number in range(count)]
+    last = samples[-1].seconds  # the very end may lie between two looks
+    reached = [next((s.seconds for s in samples if s.shards >= end), last) for end in ends]
     found = []
-    for number in range(PARTS):
-        low, high = shards * number / PARTS, shards * (number + 1) / PARTS
-        within = [s for s in samples if low <= s.shards < high] or [samples[-1]]
-        reached = next((s.seconds for s in samples if s.shards >= high), samples[-1].seconds)
-        began = next(s.seconds for s in samples if s.shards >= low or s is samples[-1])
-        peak = max(s.resident for s in within) / MIB
-        found.append({"seconds": round(reached - began, 1), "peak MiB": round(peak)})
+    for began, ended in zip([0.0, *reached], reached, strict=False):
+        peak = max(s.resident for s in samples if began <= s.seconds <= ended)
+        found.append({"seconds": round(ended - began, 1), "peak MiB": round(peak / MIB)})
     return found
 
 

@@ -99,11 +99,11 @@ on average.
 - {run["seconds"] / 60:,.1f} minutes in all, {run["images a second"]:,.1f} images a second
 - {1000 * run["seconds of processors"] / run["images"]:,.2f} ms of a core for an image
 
-| tenth of the shards | seconds | most memory of all processes, MiB |
+| part of the shards | seconds | most memory of all processes, MiB |
 |---|---|---|
 {rows}
 
-In the first tenth the models are loaded. Memory that processes share is counted for each.
+In the first part the models are loaded. Memory that processes share is counted for each.
 
 """
 

@@ -1,7 +1,5 @@
 """Shards and models that are small enough to make in each test."""
 
-import io
-import tarfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -10,6 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from naic.tasks.shards.rows import Columns, open_rows
+from tests.data.readers import helpers
 from tests.tasks.bad_files import jpeg
 
 
@@ -23,12 +22,7 @@ def make_tar(path: Path, members: Mapping[str, bytes] | Iterable[int]) -> Path:
             for suffix, data in ((".jpg", image), (".txt", b"a text"), (".json", b"{}"))
         }
     path.parent.mkdir(parents=True, exist_ok=True)
-    with tarfile.open(path, "w") as tar:
-        for name, data in members.items():
-            info = tarfile.TarInfo(name)
-            info.size = len(data)
-            tar.addfile(info, io.BytesIO(data))
-    return path
+    return helpers.make_tar(path, members)
 
 
 def make_parquet(file: Path, **columns: list[Any]) -> Path:

@@ -1,6 +1,7 @@
 """What is made of a shard: the same bytes whoever makes it, and the same as without shards."""
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 
 from naic.data.features import FeatureStore
 from naic.data.pseudo import PseudoStore, look_up
-from naic.errors import ConfigError, Problem, StoreError
+from naic.errors import ConfigError, MissingExtraError, Problem, StoreError
 from naic.runtime.captioner import Captioner
 from naic.tasks.distil import distil
 from naic.tasks.options import DistilOptions, PrepareOptions
@@ -217,3 +218,11 @@ def test_a_caption_of_which_nothing_is_left_is_an_error(tmp_path: Path, models: 
     asked = captioning(tmp_path, models, forbid=",".join(words))
     made(asked, home(tmp_path)[1:])
     assert all("nothing is left" in row["error"] for row in captions(tmp_path / "out/b.parquet"))
+
+
+def test_without_pyarrow_the_extra_is_named(
+    tmp_path: Path, models: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(MissingExtraError, match=r"naic\[scale\]"):
+        Worker(captioning(tmp_path, models), lambda problem: None)

@@ -8,7 +8,7 @@ from tyro.conf import FlagCreatePairsOff, Positional, arg
 
 from naic.errors import ConfigError
 from naic.tasks.caption.options import CaptionOptions, Precision, Runtime, path_word
-from naic.tasks.options import WIDEST_BEAM
+from naic.tasks.options import check_beam
 
 MOST_WORKERS = 1024
 _Model = Annotated[Path, path_word("--model")]
@@ -140,12 +140,7 @@ class DistilShards(ShardOptions):
     def check(self) -> None:
         """Refuse what cannot be."""
         super(DistilShards, self).check()
-        if not 1 <= self.beam <= WIDEST_BEAM:
-            why = f"{self.beam} is not between 1 and {WIDEST_BEAM}"
-            raise ConfigError("--beam", why, "The paper's is 3.")
-        if not 1 <= self.keep <= self.beam:
-            why = f"{self.keep} of the {self.beam} sentences of the beam cannot be kept"
-            raise ConfigError("--keep", why, "Keep 1 or more, or widen --beam.")
+        check_beam(self.beam, self.keep)
 
 
 Asked = CaptionShards | PrepareShards | DistilShards
