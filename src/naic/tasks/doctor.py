@@ -29,6 +29,9 @@ EXTRAS = {
     "onnx": "naic export",
     "watch": "naic watch that hears of new photos at once",
     "serve": "naic serve, captions over HTTP",
+    "remote": "paths in object stores and on web servers, in naic shards",
+    "scale": "naic shards of Parquet, and in object stores",
+    "ray": "naic shards --engine ray",
     "timm": "any timm model as the backbone of naic prepare",
 }
 OLDEST, TOO_NEW = (3, 11), (3, 13)

@@ -133,6 +133,7 @@ def lead(
     try:
         Lead(cluster, words, space, shards, answer).run()
     finally:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # it ends as it is
         if cluster.answers():  # else there is nobody to take leave of, and Ray waits for one
             ray.shutdown()
 

@@ -77,6 +77,8 @@ def on_ray(
                 missing -= 1
                 lost = message.get("given up")
                 done(given_up(out, Shard(**lost)) if lost else read_outcome(message))
+                if not missing:
+                    break
         if missing:
             raise ended()
 

@@ -4,6 +4,7 @@ import contextlib
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from naic.errors import Problem, StoreError
 from naic.files import TEMPORARY_SUFFIX
@@ -116,10 +117,17 @@ def _swept(out: OutFolder) -> Iterator[None]:
         yield
         return
     folder = local(out.where)
+    _sweep(folder)
+    try:
+        with contextlib.ExitStack() as held:
+            with contextlib.suppress(StoreError):
+                held.enter_context(locked(folder, shared=True))
+            yield
+    finally:
+        _sweep(folder)  # workers on another machine are not seen to end
+
+
+def _sweep(folder: Path) -> None:
     with contextlib.suppress(StoreError), locked(folder):
         for path in folder.rglob(f"*{TEMPORARY_SUFFIX}"):
             path.unlink(missing_ok=True)
-    with contextlib.ExitStack() as held:
-        with contextlib.suppress(StoreError):
-            held.enter_context(locked(folder, shared=True))
-        yield
