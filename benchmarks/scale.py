@@ -1,7 +1,7 @@
 """A run over many shards: is its time linear in shards, its memory flat, and what is a million?
 
-    python benchmarks/scale.py --images train2017 --model tiny --out scale.json
-    python benchmarks/scale.py --images train2017 --model shipped --shards 4 --out scale.json
+    python benchmarks/scale.py --images train2017 --precision float32 --out shards.json
+    python benchmarks/scale.py --images train2017 --model shipped --shards 4 --out shards.json
 
 A few tars are made of the JPEGs, and hard links to them are the shards: a thousand take no more
 room on the disk than those few. `tiny` is made here: EfficientNet-Lite0 at 64 pixels with its
@@ -130,8 +130,9 @@ def watch(words: list[str], out: Path, every: float) -> Iterator[tuple[Sample, b
         read = False
         while run.poll() is None:
             processes = tree(run.pid)
-            read = read or reads_a_tar(processes)
             done = sum(entry.name.endswith(".parquet") for entry in os.scandir(out))
+            # A shard of few images may be open between two looks only.
+            read = read or done > 0 or reads_a_tar(processes)
             yield Sample(time.perf_counter() - begin, done, resident(processes)), read
             time.sleep(every if read else LOOK)
         assert run.stderr is not None
@@ -216,6 +217,7 @@ def main() -> None:
     if own.out:
         there = json.loads(own.out.read_text(encoding="utf-8")) if own.out.exists() else {}
         there[own.name or own.model] = found
+        own.out.parent.mkdir(parents=True, exist_ok=True)
         own.out.write_text(json.dumps(there, indent=1) + "\n", encoding="utf-8")
 
 

@@ -6,18 +6,19 @@ from pathlib import Path
 from typing import Any
 
 Run = dict[str, Any]
-FILE = Path(__file__).parent / "scale.json"
+FILE = Path(__file__).parent / "scale" / "shards.json"
 MILLION, HOUR = 1_000_000, 3600
 # What is to be run, by the name of the run, and what it shows.
 RUNS = {
     "tiny": (
         "The smallest model, on a million images",
-        "python benchmarks/scale.py --images train2017 --model tiny --out docs/results/scale.json",
+        "python benchmarks/scale.py --images train2017 --precision float32 "
+        "--out docs/results/scale/shards.json",
     ),
     "shipped": (
         "The model inside naic, on a sample",
         "python benchmarks/scale.py --images train2017 --model shipped --shards 4 "
-        "--out docs/results/scale.json",
+        "--out docs/results/scale/shards.json",
     ),
 }
 
@@ -44,8 +45,8 @@ def scale(runs: dict[str, Run]) -> str:
     return (
         f"""# Many shards
 
-Made by `make docs` from `scale.json`. How `naic shards` is used: [scale.md](../scale.md); why it is
-built so: decision [056](../decisions/056-shards.md).
+Made by `make docs` from the files in `scale`. How `naic shards` is used: [scale.md](../scale.md);
+why it is built so: decision [056](../decisions/056-shards.md).
 
 {_cost(runs)}{"".join(parts)}""".rstrip()
         + "\n"

@@ -131,6 +131,8 @@ def test_a_folder_with_something_else_is_refused(
 
 
 def test_two_who_begin_at_once_agree(tmp_path: Path) -> None:
+    (tmp_path / "_naic").mkdir()
+    (tmp_path / "_naic/plan.json.7-7.part").touch()  # a third was killed while it wrote
     out, listed = OutFolder(str(tmp_path), "caption"), [Shard("/in/0.tar", "0")]
     keep_plan(out, {"batch": 1}, listed)
     keep_plan(out, {"batch": 1}, listed)

@@ -117,7 +117,10 @@ def keep_plan(folder: OutFolder, asked: Mapping[str, Any], shards: Sequence[Shar
     plan = {"format": FORMAT, "task": folder.task, **asked, "list of shards": sources}
     path = join(folder.where, _OWN, _PLAN)
     if not exists(path):
-        others = [name for name in list_under(folder.where, [""]) if not name.endswith(_PLAN)]
+        there = list_under(folder.where, [""])
+        others = [
+            name for name in there if f"/{_OWN}/" not in name
+        ]  # a killed writer's half is ours
         if others and not exists(path):  # else somebody wrote both meanwhile
             why = f"the folder is not empty ({name_of(others[0])}) and holds no shards of naic"
             raise StoreError(folder.where, why, OTHER_FOLDER)

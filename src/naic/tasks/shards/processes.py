@@ -169,10 +169,11 @@ class _Run:
         return process
 
     def _end(self, process: "_Process") -> None:
-        process.close()
+        code = process.close()
         with self._lock:
             self._there.discard(process)
-        _remove_halves(self._out, process.number)
+        if code:
+            _remove_halves(self._out, process.number)
 
 
 def given_up(out: OutFolder, shard: Shard) -> Outcome:
@@ -225,16 +226,16 @@ class _Process:
         with contextlib.suppress(OSError):
             self._process.terminate()
 
-    def close(self) -> None:
-        """Let it end by ending its input, or in the end by force."""
+    def close(self) -> int:
+        """Let it end by ending its input, or in the end by force; its exit code."""
         for pipe in (self._tasks, self._answers):
             with contextlib.suppress(OSError):  # what was still to be sent has nobody to go to
                 pipe.close()
         try:
-            self._process.wait(_PATIENCE)
+            return self._process.wait(_PATIENCE)
         except subprocess.TimeoutExpired:
             self._process.kill()
-            self._process.wait()
+            return self._process.wait()
 
     def _ask(self, line: bytes) -> dict[str, Any] | None:
         """Its answer; None: it was killed.
@@ -247,9 +248,9 @@ class _Process:
             self._tasks.flush()
             answer: dict[str, Any] = json.loads(self._answers.readline())
         except (OSError, ValueError):  # it ended, perhaps in the middle of an answer
-            self.close()
-            code = self._process.returncode
-            if code == 1:  # Python ended it: something is wrong with naic, not with the shard
+            if (
+                self.close() == 1
+            ):  # Python ended it: something is wrong with naic, not with the shard
                 why = "ended with exit code 1; its message stands above"
                 raise BackboneError("the process that makes shards", why, "Mend that.") from None
             return None
