@@ -25,7 +25,9 @@ RUNS = {
 
 def scale_pages() -> dict[str, Callable[[], str]]:
     """The page, by its name."""
-    return {"scale.md": lambda: scale(_runs())}
+    from scale_faults_page import faults_part  # type: ignore[import-not-found]
+
+    return {"scale.md": lambda: scale(_runs()) + faults_part()}
 
 
 def _runs() -> dict[str, Run]:
