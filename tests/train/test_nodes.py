@@ -1,0 +1,109 @@
+"""Two machines that train together learn what one learns, and one goes on alone."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from naic.train.config import settings_toml
+from naic.train.loop import train
+from naic.train.settings import Settings
+from tests.train.nodes import Machines, free_port, machines, saying, words_of
+from tests.train.runs import EPOCH, make_home, on_one_thread, run_settings
+from tests.train.test_two_processes import losses, norms
+
+ALIKE = 1e-4  # relative, of the loss of each step; of the norm of the gradient ten times as much
+QUIET = {"validate_every": 100.0, "save_every": 1.0}
+GONE = "naic train: this process: another process of the run is gone"
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_home(tmp_path_factory.mktemp("home"))
+
+
+@pytest.fixture(scope="module")
+def pool() -> Iterator[Machines]:
+    with machines() as found:
+        yield found
+
+
+@pytest.fixture
+def first(home: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """The folder that the first machine works in; the second has one of its own."""
+    for name in ("store", "teacher"):
+        (tmp_path / name).symlink_to(home / name)
+    for name in ("first", "second"):
+        (tmp_path / name).mkdir()
+    monkeypatch.chdir(tmp_path / "first")
+    return tmp_path / "first"
+
+
+def configure(first: Path, settings: Settings) -> Settings:
+    """Both machines have the settings, and nothing else in common but the features."""
+    for folder in (first, first.parent / "second"):
+        (folder / "config.toml").write_text(settings_toml(settings))
+    return settings
+
+
+def start_both(
+    pool: Machines, first: Path, *options: str, dies_at: int = -1, said: int | None = None
+) -> list[int]:
+    port = free_port()
+    return [
+        pool.start(
+            folder,
+            words_of(node, port, *options),
+            dies_at=dies_at if node else -1,
+            said=said,
+        )
+        for node, folder in enumerate((first, first.parent / "second"))
+    ]
+
+
+def longer(settings: Settings, steps: int) -> Settings:
+    return replace(settings, run=replace(settings.run, epochs=steps / EPOCH))
+
+
+def test_one_two_and_one_again_are_one(pool: Machines, first: Path) -> None:
+    """One machine begins, another joins it and is killed, and the first one ends alone.
+
+    Each of the two has half of the features.
+    """
+    data = {"spread": 2}
+    begun = run_settings(epochs=1.0, model={"dropout": 0.0}, data=data, run=QUIET)
+    settings = configure(first, longer(begun, 40))
+    with on_one_thread():
+        train(begun)
+    both = start_both(pool, first, "--resume", "auto", dies_at=13)
+    assert [pool.wait(machine) for machine in both] == [1, -9]
+    told = (first.parent / "first.log").read_text()
+    assert told.count(GONE) == 1, told
+    assert "Traceback" not in told.partition(GONE)[0]
+    assert not (first.parent / "second" / "run").exists()
+    checkpoints = sorted(path.name for path in Path("run/checkpoints").iterdir())
+    assert checkpoints[-1] == "step-00000010"
+    with on_one_thread():
+        train(longer(settings, 20), resume=True)
+        train(replace(longer(settings, 20), out=Path("alone")))
+    alone, shared = Path("alone"), Path("run")
+    assert len(losses(alone)) == 20
+    assert losses(alone)[-1] < 0.9 * losses(alone)[0]
+    assert losses(shared) == pytest.approx(losses(alone), rel=ALIKE)
+    assert norms(shared) == pytest.approx(norms(alone), rel=10 * ALIKE)
+
+
+def test_rewards_teach_two_machines_what_they_teach_one(pool: Machines, first: Path) -> None:
+    """CMAL: of its sentences, drawn by chance otherwise, each agent says its second word here."""
+    never = {"validate_every": 100.0, "save_every": 100.0}
+    chosen = run_settings("cmal", epochs=2.0, model={"dropout": 0.0}, run=never)
+    settings = configure(first, chosen)
+    both = start_both(pool, first, "--out", "shared", said=1)
+    assert [pool.wait(machine) for machine in both] == [0, 0], Path("../first.log").read_text()
+    with on_one_thread(), saying(1):
+        train(settings)
+    alone, shared = Path("run"), Path("shared")
+    assert len(losses(alone)) == 2 * EPOCH
+    assert losses(shared) == pytest.approx(losses(alone), rel=ALIKE, abs=1e-6)
+    assert norms(shared) == pytest.approx(norms(alone), rel=10 * ALIKE)
