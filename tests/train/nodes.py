@@ -11,11 +11,11 @@ import importlib
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import IO, Any
 
@@ -29,8 +29,13 @@ from naic.train import cmal_stage
 from naic.train.engine import TrainingEngine
 
 # What workers would import each for itself.
-NEEDED = ("torch._dynamo", "torch._inductor", "torch.utils.tensorboard", "naic.train.loop")
-NEEDED += ("naic.learn.cider.numba_rewards", "tyro")
+NEEDED = [
+    "naic.learn.cider.numba_rewards",
+    "naic.train.loop",
+    "torch._dynamo",
+    "torch.utils.tensorboard",
+    "tyro",
+]
 TORCHRUN = ["--nnodes", "2", "--nproc-per-node", "1", "--master-addr", "127.0.0.1"]
 
 
@@ -41,14 +46,21 @@ class Machines:
         self._requests, self._answers = requests, answers
 
     def start(
-        self, folder: Path, words: list[str], *, dies_at: int = -1, said: int | None = None
+        self,
+        folder: Path,
+        words: list[str],
+        *,
+        dies_at: int = -1,
+        by: signal.Signals = signal.SIGKILL,
+        said: int = 0,
     ) -> int:
         """A machine on which `torchrun WORDS` is run in a folder; gives its number.
 
-        What it prints is in FOLDER.log. With `dies_at` all of it is killed before that step. With
-        `said` its agents say that word of their likeliest ones: chance would differ by process.
+        What it prints is in FOLDER.log. All of it gets the signal `by` before the step `dies_at`.
+        With `said` above 0 its agents say no words by chance, which would differ by process.
         """
-        return self._ask(folder=str(folder), words=words, dies_at=dies_at, said=said)
+        place = str(folder)
+        return self._ask(folder=place, words=words, dies_at=dies_at, by=by, said=said)
 
     def wait(self, machine: int) -> int:
         """Its exit code; negative if it was killed."""
@@ -111,52 +123,36 @@ def _be_a_machine(request: dict[str, Any]) -> None:
         os.dup2(log, stream)
     code = 1
     try:
-        config, _, words = torchrun.config_from_args(torchrun.parse_args(request["words"]))
+        parsed = torchrun.parse_args(request["words"])  # type: ignore[no-untyped-call]
+        config, _, words = torchrun.config_from_args(parsed)
         config.start_method = "fork"
-        elastic_launch(config, _work)(request["dies_at"], request["said"], *words)
+        elastic_launch(config, _work)(*(request[n] for n in ("dies_at", "by", "said")), *words)
         code = 0
     finally:
         sys.stdout.flush()
         os._exit(code)
 
 
-def _work(dies_at: int, said: int | None, *words: str) -> None:
+def _work(dies_at: int, by: int, said: int, *words: str) -> None:
     torch.set_num_threads(1)
     step = TrainingEngine.step
 
     def mortal(engine: TrainingEngine, number: int, rate: float) -> Any:
         if number == dies_at:
-            os.killpg(0, signal.SIGKILL)
+            os.killpg(0, by)
         return step(engine, number, rate)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(TrainingEngine, "step", mortal)
-        with saying(said or 0):
+        with saying(said) if said else nullcontext():
             sys.exit(main(list(words[words.index("naic") + 1 :])))
 
 
 def free_port() -> int:
     """One that nobody listens on."""
-    import socket
-
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         return int(found.getsockname()[1])
-
-
-def within(seconds: float, machine: int) -> float:
-    """How long a machine still lives; a test fails if it is longer than so many seconds."""
-    began = time.monotonic()
-    while time.monotonic() - began < seconds:
-        if _is_dead(machine):
-            return time.monotonic() - began
-        time.sleep(0.05)
-    raise AssertionError(f"machine {machine} still lives")
-
-
-def _is_dead(machine: int) -> bool:
-    stat = Path(f"/proc/{machine}/stat").read_text()
-    return stat.rpartition(")")[2].split()[0] == "Z"
 
 
 if __name__ == "__main__":

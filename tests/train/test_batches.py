@@ -249,11 +249,11 @@ def test_spread_features_are_read_by_those_who_learn_from_them(
     keep: Keep, stores: dict[str, FeatureStore], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two processes draw what one draws, and neither ever reads a row of the other's."""
-    original, reads = batches_module.read_features, list[int]()
+    reads = list[int]()
 
     def counted(store: FeatureStore, rows: np.ndarray, regions: int) -> object:
         reads.extend(rows.tolist())
-        return original(store, rows, regions)
+        return read_features(store, rows, regions)
 
     store = stores["ragged"]
     one = make_feed(store, keep="device", spread=2)
@@ -268,7 +268,8 @@ def test_spread_features_are_read_by_those_who_learn_from_them(
             half = slice(rank * 4, rank * 4 + 4)
             totals = (batch.normaliser, batch.images, batch.judged)
             assert batch.mask is not None
-            cut = Batch(*(x[half] for x in (batch.features, batch.mask, *batch[2:4])), *totals)
+            features, mask = batch.features[half], batch.mask[half]
+            cut = Batch(features, mask, batch.words[half], batch.rows[half], *totals)
             assert same(own, cut)
         feed.close()
         read.append({*reads})

@@ -1,8 +1,12 @@
 """Two machines that train together learn what one learns, and one goes on alone."""
 
+import os
+import signal
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -47,18 +51,13 @@ def configure(first: Path, settings: Settings) -> Settings:
     return settings
 
 
-def start_both(
-    pool: Machines, first: Path, *options: str, dies_at: int = -1, said: int | None = None
-) -> list[int]:
+def start_both(pool: Machines, first: Path, *options: str, **second: Any) -> list[int]:
+    """Both, with the same options; what else is said is for the second alone."""
     port = free_port()
+    own = {"said": second.get("said", 0)}
     return [
-        pool.start(
-            folder,
-            words_of(node, port, *options),
-            dies_at=dies_at if node else -1,
-            said=said,
-        )
-        for node, folder in enumerate((first, first.parent / "second"))
+        pool.start(first, words_of(0, port, *options), **own),
+        pool.start(first.parent / "second", words_of(1, port, *options), **second),
     ]
 
 
@@ -107,3 +106,21 @@ def test_rewards_teach_two_machines_what_they_teach_one(pool: Machines, first: P
     assert len(losses(alone)) == 2 * EPOCH
     assert losses(shared) == pytest.approx(losses(alone), rel=ALIKE, abs=1e-6)
     assert norms(shared) == pytest.approx(norms(alone), rel=10 * ALIKE)
+
+
+def test_a_frozen_machine_is_not_waited_for_for_ever(pool: Machines, first: Path) -> None:
+    """As one whose cable was pulled: nobody says that it is gone."""
+    configure(first, run_settings(epochs=8.0, run=QUIET))
+    patience = 2.0
+    words = ("--engine.patience", str(patience / 60))
+    both = start_both(pool, first, *words, dies_at=13, by=signal.SIGSTOP)
+    began = time.monotonic()
+    try:
+        assert pool.wait(both[0]) == 1
+    finally:
+        os.killpg(both[1], signal.SIGKILL)
+    assert patience < time.monotonic() - began < patience + 60
+    assert pool.wait(both[1]) == -signal.SIGKILL
+    told = (first.parent / "first.log").read_text()
+    assert told.count(GONE) == 1, told
+    assert "Timed out" in told

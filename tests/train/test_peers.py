@@ -80,10 +80,14 @@ def inputs(tmp_path: Path) -> Inputs:
 
 def told_by_the_other(patch: pytest.MonkeyPatch, inputs: Inputs) -> None:
     """Process 0 has these inputs."""
-    said = list[list[dict[str, Any]]]()
-    patch.setattr(peers, "gather_object", lambda own: said.append(own) or own)
+    said = list[dict[str, Any]]()
+
+    def gather(own: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        said.extend(own)
+        return said
+
+    patch.setattr(peers, "gather_object", gather)
     check_agreement(_two(), inputs)
-    patch.setattr(peers, "gather_object", lambda own: [*said[0], *own])
 
 
 def _two() -> Any:
