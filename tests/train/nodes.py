@@ -155,5 +155,11 @@ def free_port() -> int:
         return int(found.getsockname()[1])
 
 
+def listened_to(port: int) -> bool:
+    """Whether somebody listens on it."""
+    with socket.socket() as asked:
+        return asked.connect_ex(("127.0.0.1", port)) == 0
+
+
 if __name__ == "__main__":
     _serve()

@@ -1,7 +1,10 @@
 """Two machines that train together learn what one learns, and one goes on alone."""
 
+import json
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -11,9 +14,11 @@ from typing import Any
 import pytest
 
 from naic.train.config import settings_toml
+from naic.train.logs import read_metrics
 from naic.train.loop import train
 from naic.train.settings import Settings
-from tests.train.nodes import Machines, free_port, machines, saying, words_of
+from tests.train.nodes import Machines, free_port, listened_to, machines, saying, words_of
+from tests.train.processes import seconds_until
 from tests.train.runs import EPOCH, make_home, on_one_thread, run_settings
 from tests.train.test_two_processes import losses, norms
 
@@ -108,6 +113,7 @@ def test_rewards_teach_two_machines_what_they_teach_one(pool: Machines, first: P
     assert norms(shared) == pytest.approx(norms(alone), rel=10 * ALIKE)
 
 
+@pytest.mark.slow
 def test_a_frozen_machine_is_not_waited_for_for_ever(pool: Machines, first: Path) -> None:
     """As one whose cable was pulled: nobody says that it is gone."""
     configure(first, run_settings(epochs=8.0, run=QUIET))
@@ -124,3 +130,33 @@ def test_a_frozen_machine_is_not_waited_for_for_ever(pool: Machines, first: Path
     told = (first.parent / "first.log").read_text()
     assert told.count(GONE) == 1, told
     assert "Timed out" in told
+
+
+@pytest.mark.slow
+def test_the_machine_that_is_left_goes_on_by_itself(first: Path) -> None:
+    """The program torchrun itself, told that one machine will do; the other is killed."""
+    rare = QUIET | {"save_every": 4.0}
+    settings = configure(first, run_settings(epochs=100.0, model={"dropout": 0.0}, run=rare))
+    port = free_port()
+    words = ["--nnodes", "1:2", "--max-restarts", "1", "--nproc-per-node", "1"]
+    words += ["--rdzv-backend", "c10d", "--rdzv-endpoint", f"127.0.0.1:{port}"]
+    words += ["--rdzv-id", "test", "--rdzv-conf", "last_call_timeout=3"]
+    words += ["-m", "naic", "train", "config.toml", "--resume", "auto"]
+    program = [sys.executable, "-m", "torch.distributed.run", *words]
+    with Path("one.log").open("w") as log, subprocess.Popen(program, stderr=log) as one:
+        seconds_until(lambda: listened_to(port), 60)  # by the one that is to be left
+        with subprocess.Popen(program, stderr=subprocess.DEVNULL, start_new_session=True) as other:
+            seconds_until(lambda: len(losses(first / "run")) > 25, 120)
+            os.killpg(other.pid, signal.SIGKILL)
+        assert one.wait(300) == 0
+    told = Path("one.log").read_text()
+    assert told.count(GONE) == 1
+    assert "each takes its share of a step in 2 parts" in told
+    report = json.loads((first / "run" / "report.json").read_text())
+    assert (report["processes"], report["steps"]) == (1, 100 * EPOCH)
+    steps = [int(line["step"]) for line in read_metrics(first / "run") if "loss" in line]
+    assert steps == list(range(1, 100 * EPOCH + 1))
+    with on_one_thread():
+        train(replace(longer(settings, 100), out=Path("alone")))
+    expected = losses(Path("alone"))
+    assert losses(first / "run")[:100] == pytest.approx(expected, rel=10 * ALIKE)
