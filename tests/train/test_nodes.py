@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from safetensors.torch import load_file
 
 from naic.train.config import settings_toml
 from naic.train.logs import read_metrics
 from naic.train.loop import train
-from naic.train.settings import Settings
+from naic.train.settings import Baseline, Settings
 from tests.train.nodes import Machines, free_port, listened_to, machines, saying, words_of
 from tests.train.processes import seconds_until
 from tests.train.runs import EPOCH, make_home, on_one_thread, run_settings
@@ -98,19 +99,36 @@ def test_one_two_and_one_again_are_one(pool: Machines, first: Path) -> None:
     assert norms(shared) == pytest.approx(norms(alone), rel=10 * ALIKE)
 
 
-def test_rewards_teach_two_machines_what_they_teach_one(pool: Machines, first: Path) -> None:
-    """CMAL: of its sentences, drawn by chance otherwise, each agent says its second word here."""
+def values(run: Path, name: str) -> list[float]:
+    return [float(line[name]) for line in read_metrics(run) if "reward" in line]
+
+
+@pytest.mark.parametrize("baseline", ["cf", "ma"])
+def test_rewards_teach_two_machines_what_they_teach_one(
+    baseline: Baseline, pool: Machines, first: Path
+) -> None:
+    """CMAL: of its sentences, drawn by chance otherwise, each agent says its second word here.
+
+    The moving average remembers the mean reward of both.
+    """
     never = {"validate_every": 100.0, "save_every": 100.0}
-    chosen = run_settings("cmal", epochs=2.0, model={"dropout": 0.0}, run=never)
+    quiet: dict[str, Any] = {"model": {"dropout": 0.0}, "run": never}
+    chosen = run_settings("cmal", epochs=2.4, cmal={"baseline": baseline}, **quiet)
     settings = configure(first, chosen)
     both = start_both(pool, first, "--out", "shared", said=1)
     assert [pool.wait(machine) for machine in both] == [0, 0], Path("../first.log").read_text()
     with on_one_thread(), saying(1):
         train(settings)
     alone, shared = Path("run"), Path("shared")
-    assert len(losses(alone)) == 2 * EPOCH
-    assert losses(shared) == pytest.approx(losses(alone), rel=ALIKE, abs=1e-6)
-    assert norms(shared) == pytest.approx(norms(alone), rel=10 * ALIKE)
+    for name in ("reward", "loss", "gradient", *(["baseline"] if baseline == "ma" else [])):
+        expected = values(alone, name)
+        assert len({*expected}) > 10, name
+        factor = 10 if name == "gradient" else 1
+        assert values(shared, name) == pytest.approx(expected, rel=factor * ALIKE, abs=1e-6), name
+    if baseline == "ma":
+        kept = "checkpoints/step-00000012/optimiser.safetensors"
+        seen = [load_file(run / kept)["moving/reward"].tolist() for run in (alone, shared)]
+        assert seen[0] == pytest.approx(seen[1], rel=ALIKE)
 
 
 @pytest.mark.slow
