@@ -12,7 +12,7 @@ from naic.errors import ConfigError, TrainingError
 from naic.train import peers
 from naic.train.inputs import Inputs, find_inputs
 from naic.train.loop import train
-from naic.train.peers import Shares, check_agreement, losses_told, share_out
+from naic.train.peers import Shares, check_agreement, lost_peers_told, share_out
 from naic.train.settings import RunSettings
 from tests.train.runs import make_learnable_store, make_settings, run_settings
 
@@ -136,7 +136,7 @@ def test_one_process_agrees_with_itself(inputs: Inputs) -> None:
     ],
 )
 def test_a_lost_process_is_told_of_in_one_line(error: Exception, reason: str) -> None:
-    with pytest.raises(TrainingError) as caught, losses_told():
+    with pytest.raises(TrainingError) as caught, lost_peers_told():
         raise error
     told = str(caught.value)
     assert f"gone, or silent for too long ({reason}" in told
@@ -145,5 +145,5 @@ def test_a_lost_process_is_told_of_in_one_line(error: Exception, reason: str) ->
 
 
 def test_other_errors_are_what_they_are() -> None:
-    with pytest.raises(RuntimeError, match=r"^shapes do not fit$"), losses_told():
+    with pytest.raises(RuntimeError, match=r"^shapes do not fit$"), lost_peers_told():
         raise RuntimeError("shapes do not fit")

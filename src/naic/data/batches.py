@@ -164,7 +164,7 @@ class Stream:
         self.images = images
         self.batch = batch
         self.seed = seed
-        self._entropy = [part] if part else []  # an order of last year had none
+        self._entropy = [part] if part else []  # older runs had none, and keep their order
         self._orders: dict[int, Ints] = {}
 
     def at(self, step: int) -> Ints:

@@ -19,7 +19,7 @@ from naic.train.guard import Guard
 from naic.train.inputs import find_inputs
 from naic.train.kept import Kept
 from naic.train.logs import Display, RunLog
-from naic.train.peers import losses_told
+from naic.train.peers import lost_peers_told
 from naic.train.report import Reporter, finished_report, scores_of
 from naic.train.rewarding import try_out
 from naic.train.settings import Settings
@@ -61,7 +61,10 @@ def train(
             reward of one's own gave something else than a number for each sentence.
     """
     settings, own = _take(settings, rewards)
-    with losses_told(), take_folder(settings, resume=resume, kept=kept) as (accelerator, inputs):
+    with (
+        lost_peers_told(),
+        take_folder(settings, resume=resume, kept=kept) as (accelerator, inputs),
+    ):
         report = finished_report(accelerator, inputs)
         if report is None:
             with set_up(accelerator, inputs, kept, own) as training:

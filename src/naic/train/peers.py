@@ -73,7 +73,7 @@ def check_agreement(accelerator: Accelerator, inputs: Inputs) -> None:
 
 
 @contextmanager
-def losses_told() -> Iterator[None]:
+def lost_peers_told() -> Iterator[None]:
     """Say in one line that another process is gone, which libraries tell in forty."""
     try:
         yield
