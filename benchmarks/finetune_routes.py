@@ -108,7 +108,9 @@ def run_stage(stage: Stage, folder: Path, options: argparse.Namespace, kept: Kep
         distil(asked, SILENT)
         return None
     changes = changes_of(own, folder, start, options) | {"out": str(out)}
-    report = train(read_settings(CONFIGS / f"{config}.toml", list(changes.items())), resume=True, kept=kept)
+    report = train(
+        read_settings(CONFIGS / f"{config}.toml", list(changes.items())), resume=True, kept=kept
+    )
     gc.collect()
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
