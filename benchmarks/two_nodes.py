@@ -6,8 +6,9 @@ python benchmarks/two_nodes.py configs/shapes/teacher_xe.toml \
 
 Both nodes are on this machine, each a torchrun of its own with one worker. When enough steps are
 logged the second is killed with SIGKILL, workers and all; the first has to end by itself. The run
-then goes on in one process. An unbroken run of one process is what it is compared with. The
-settings should have no dropout: processes have noise of their own.
+then goes on in one process. It is compared with unbroken runs of one process that takes its steps
+in two parts, which adds up the same, and in one part, which adds up in another order. The settings
+should have no dropout: processes have noise of their own.
 """
 
 import argparse
@@ -30,10 +31,15 @@ PATIENCE = 600.0  # seconds, of this script
 POINTS = 50  # of the curves that are kept
 
 
-def words_of(options: argparse.Namespace, out: Path) -> list[str]:
+def words_of(options: argparse.Namespace, out: Path, parts: int = 1) -> list[str]:
     """The run, as `python` is told of it."""
     own = {"out": out, "run.epochs": options.epochs, "run.batch": options.batch}
-    own |= {"run.log_every": 1, "run.save_every": options.epochs / 8, "data.spread": 2}
+    own |= {
+        "run.log_every": 1,
+        "run.save_every": options.epochs / 8,
+        "data.spread": 2,
+        "run.accumulate": parts,
+    }
     own |= {"run.validate_every": options.epochs, "engine.device": "cpu"}
     given = [word for name, value in own.items() for word in (f"--{name}", str(value))]
     return ["-m", "naic", "train", str(options.config), *given, "--resume", "auto"]
@@ -43,9 +49,9 @@ def logged(run: Path) -> list[Metrics]:
     return [line for line in read_metrics(run) if "loss" in line]
 
 
-def alone(options: argparse.Namespace, out: Path) -> None:
+def alone(options: argparse.Namespace, out: Path, parts: int = 1) -> None:
     """One process, to the end."""
-    subprocess.run([sys.executable, *words_of(options, out)], check=True)
+    subprocess.run([sys.executable, *words_of(options, out, parts)], check=True)
 
 
 def free_port() -> int:
@@ -90,10 +96,22 @@ def broken_off(options: argparse.Namespace, out: Path) -> dict[str, Any]:
     }
 
 
-def deviation(one: list[Metrics], other: list[Metrics], name: str) -> float:
-    """The largest of all steps, relative."""
-    pairs = zip(one, other, strict=True)
-    return max(abs(float(a[name]) - float(b[name])) / abs(float(a[name])) for a, b in pairs)
+def weights(run: Path) -> bytes:
+    """Of the last checkpoint."""
+    folder = checkpoints(run)[max(checkpoints(run))]
+    return (folder / "model.safetensors").read_bytes()
+
+
+def compare(run: Path, other: Path) -> dict[str, Any]:
+    """How far two runs are from each other: the largest deviations of all steps, relative."""
+    found: dict[str, Any] = {"weights_identical": weights(run) == weights(other)}
+    for name in ("loss", "gradient"):
+        pairs = [
+            (float(a[name]), float(b[name]))
+            for a, b in zip(logged(run), logged(other), strict=True)
+        ]
+        found[name] = max(abs(a - b) / abs(a) for a, b in pairs)
+    return found
 
 
 def main() -> None:
@@ -106,12 +124,17 @@ def main() -> None:
     options = parser.parse_args()
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     with tempfile.TemporaryDirectory() as folder:
-        whole, broken = Path(folder) / "whole", Path(folder) / "broken"
+        broken, halves, whole = (Path(folder) / name for name in ("broken", "halves", "whole"))
         killed = broken_off(options, broken)
         alone(options, broken)
+        alone(options, halves, parts=2)
         alone(options, whole)
-        one, other = logged(whole), logged(broken)
-        reports = [json.loads((run / "report.json").read_text()) for run in (whole, broken)]
+        two, one = logged(broken), logged(halves)
+        compared = {
+            "two nodes, and one process in two parts": compare(halves, broken),
+            "one process in two parts, and in one": compare(whole, halves),
+        }
+        reports = [json.loads((run / "report.json").read_text()) for run in (halves, broken)]
     every = max(1, len(one) // POINTS)
     result = {
         "command": f"python {shlex.join(sys.argv)}",
@@ -122,11 +145,10 @@ def main() -> None:
         "batch": options.batch,
         "steps": len(one),
         **killed,
-        "deviation": {name: deviation(one, other, name) for name in ("loss", "gradient")},
+        "deviation": compared,
         "cider": [report["scores"][0]["cider"] for report in reports],
         "curve": [
-            [a["step"], a["loss"], b["loss"]]
-            for a, b in list(zip(one, other, strict=True))[::every]
+            [a["step"], a["loss"], b["loss"]] for a, b in list(zip(one, two, strict=True))[::every]
         ],
     }
     options.out.parent.mkdir(parents=True, exist_ok=True)

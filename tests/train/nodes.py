@@ -107,15 +107,21 @@ def _serve() -> None:
     for needed in NEEDED:
         importlib.import_module(needed)
     numba.njit(lambda numbers: numbers[0])(np.zeros(1))  # its first call imports as much again
+    alive = set[int]()
     for line in sys.stdin:
         request = json.loads(line)
         if "machine" in request:
-            print(os.waitstatus_to_exitcode(os.waitpid(request["machine"], 0)[1]), flush=True)
+            ended, status = os.waitpid(request["machine"], 0)
+            alive.remove(ended)
+            print(os.waitstatus_to_exitcode(status), flush=True)
         else:
             machine = os.fork()
             if not machine:
                 _be_a_machine(request)
+            alive.add(machine)
             print(machine, flush=True)
+    for machine in alive:  # of a test that failed
+        os.killpg(machine, signal.SIGKILL)
 
 
 def _be_a_machine(request: dict[str, Any]) -> None:
