@@ -51,6 +51,12 @@ class PrepareOptions:
         crop: The same with a part of each image, at least 0.85 of each side, enlarged to the whole;
             which part depends on the image's id only.
         seed: Which scenes shapes draws.
+        features: Take features that exist already, and open no image: npz:FOLDER, tsv:FILE,
+            hdf5:FILE, lmdb:FOLDER, tar:FILE or arrow:FILE (Parquet, too), one or several.
+            --backbone then says in your words what made them.
+        sizes: With --features whose boxes are in pixels: JSON files that tell how large the images
+            are, such as COCO's captions_train2014.json.
+        without_boxes: With --features: leave the regions' boxes out.
         skip_bad: Leave bad rows of SOURCE out and count them, instead of naming all and stopping.
         retry_bad: Try images again that an earlier run into DIR could not use.
         dry_run: Say what would be done (counts, GB, time) and write nothing.
@@ -73,12 +79,16 @@ class PrepareOptions:
     mirror: Annotated[tuple[str, ...], arg(metavar="NAME ...")] = ()
     crop: Annotated[tuple[str, ...], arg(metavar="NAME ...")] = ()
     seed: int = 0
+    features: Annotated[tuple[str, ...], arg(metavar="FORMAT:PATH ...")] = ()
+    sizes: Annotated[tuple[Path, ...], arg(metavar="FILE ...")] = ()
+    without_boxes: bool = False
     skip_bad: bool = False
     retry_bad: bool = False
     dry_run: bool = False
 
     def check(self) -> None:
         """Refuse values that cannot be; not on creation, since a file may give only some."""
+        self._check_features()
         for option, value in (("--batch", self.batch), ("--per-shard", self.per_shard)):
             if value < 1:
                 raise ConfigError(option, f"{value} is below 1", "Try 16 and 512.")
@@ -90,6 +100,25 @@ class PrepareOptions:
             raise ConfigError("--pixels", f"{self.pixels} is out of range", "Choose 32 to 2048.")
         if self.workers < 0:
             raise ConfigError("--workers", "is negative", "0 means one for each core.")
+
+    def _check_features(self) -> None:
+        """Features that exist already take other options than images do."""
+        of_features = {"--sizes": self.sizes, "--without-boxes": self.without_boxes}
+        of_images = {
+            "--images": self.images,
+            "--weights": self.weights,
+            "--pixels": self.pixels,
+            "--mirror": self.mirror,
+            "--crop": self.crop,
+        }
+        given, why = (
+            (of_images, "no image is opened where --features are given")
+            if self.features
+            else (of_features, "there are no --features to which it could belong")
+        )
+        for option, value in given.items():
+            if value:
+                raise ConfigError(option, why, "Leave it out.")
 
 
 @dataclass(frozen=True, slots=True)
