@@ -250,6 +250,7 @@ def test_a_dry_run_writes_nothing(tmp_path: Path) -> None:
     assert not (tmp_path / "store").exists()
 
 
+@pytest.mark.slow
 def test_a_table_is_not_read_into_memory(tmp_path: Path) -> None:
     """A TSV of 60 MB, in a process that may have 40 MB more than it began with."""
     seen = {id_: Seen(np.ones((100, 2048), np.float32), np.ones((100, 4), np.float32))

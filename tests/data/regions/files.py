@@ -78,7 +78,7 @@ def write_sizes(path: Path, ids: tuple[int, ...] = IDS) -> Path:
 
 def att(folder: Path, seen: Mapping[int, Seen]) -> str:
     for name in ("cocobu_att", "cocobu_fc", "cocobu_box"):
-        (folder / name).mkdir()
+        (folder / name).mkdir(exist_ok=True)
     for id_, own in seen.items():
         np.savez_compressed(folder / f"cocobu_att/{id_}", feat=own.features)
         np.save(folder / f"cocobu_fc/{id_}", own.features.mean(0))
