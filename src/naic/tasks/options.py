@@ -206,6 +206,12 @@ class PackOptions:
             of each layer changes least.
         calibration_images: How many of them; by default 128.
         device: What calibrates: auto, cpu, cuda or cuda:N.
+        hub: The name of the model on the model hub. Its card gets the hub's metadata, and where
+            there is a token (HF_TOKEN, or `hf auth login`) the folder is uploaded. A DIR that the
+            same command has made already is uploaded as it is.
+        license: With --hub: under which licence it is, by the hub's short names.
+        hub_scores: With --hub: what naic evaluate --json wrote of this model, for its metadata.
+        hub_private: With --hub: nobody else is to see it.
         dry_run: Say how large it would be and write nothing.
     """
 
@@ -218,10 +224,22 @@ class PackOptions:
     calibrate: Annotated[Path | None, arg(metavar="STORE")] = None
     calibration_images: Annotated[int | None, arg(metavar="INT")] = None
     device: str = "auto"
+    hub: Annotated[str | None, arg(metavar="OWNER/NAME")] = None
+    license: Annotated[str | None, arg(metavar="ID")] = None
+    hub_scores: Annotated[tuple[Path, ...], arg(metavar="FILE ...")] = ()
+    hub_private: bool = False
     dry_run: bool = False
 
     def check(self) -> None:
         """Refuse what cannot be, before anything is read."""
+        for name, given in (
+            ("--license", self.license),
+            ("--hub-scores", self.hub_scores),
+            ("--hub-private", self.hub_private),
+        ):
+            if given and self.hub is None:
+                why = "is for a model that goes to the hub"
+                raise ConfigError(name, why, "Give --hub OWNER/NAME, or leave it out.")
         for name, value in (
             ("--bits", self.bits),
             ("--output-bits", self.output_bits),
