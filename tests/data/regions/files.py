@@ -143,6 +143,16 @@ def m2(folder: Path, seen: Mapping[int, Seen]) -> str:
     return f"hdf5:{folder / 'coco_detections.hdf5'}"
 
 
+def dlct(folder: Path, seen: Mapping[int, Seen]) -> str:
+    """As M2's, with the height and the width of each image."""
+    name = m2(folder, seen)
+    h5py: Any = __import__("h5py")
+    with h5py.File(folder / "coco_detections.hdf5", "a") as file:
+        for id_ in seen:
+            file[f"{id_}_size"] = np.array([[HEIGHT, WIDTH]])
+    return name
+
+
 def groups(folder: Path, seen: Mapping[int, Seen]) -> str:
     h5py: Any = __import__("h5py")
     with h5py.File(folder / "val2014_obj36.h5", "w") as file:
@@ -296,7 +306,7 @@ def arrow(folder: Path, seen: Mapping[int, Seen]) -> str:
 
 Writer = Callable[[Path, Mapping[int, Seen]], str]
 BOXED: tuple[Writer, ...] = (
-    att, mcan, tsv, lxmert, m2, groups, rows, vilbert, uniter, packed_lmdb, tar, parquet
+    att, mcan, tsv, lxmert, m2, dlct, groups, rows, vilbert, uniter, packed_lmdb, tar, parquet
 )  # fmt: skip
 UNBOXED: tuple[Writer, ...] = (grid_npy, arrow)
 NEED_SIZES = (att, m2)  # their boxes are in pixels, and nothing else in them tells of how many

@@ -12,23 +12,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from naic.data.regions.fields import (
-    BOXES,
-    BROKEN,
-    COUNTS,
-    FEATURES,
-    HEIGHTS,
-    KINDS,
-    SHARES,
-    WIDTHS,
-    Regions,
-    from_fields,
-)
-from naic.errors import DataError, MissingExtraError
+from naic.data.regions.fields import BROKEN, KINDS, READ, Regions, from_fields, package
+from naic.errors import DataError
 from naic.files import printable
 
 _IDS = ("image_id", "id", "key", "__key__", "img_id")
-_READ = {*FEATURES, *BOXES, *SHARES, *COUNTS, *WIDTHS, *HEIGHTS, *KINDS, "shape"}
+_COLUMNS = {*READ, *KINDS, "shape"}
 _PARQUET = b"PAR1"
 
 
@@ -37,7 +26,7 @@ class ColumnSource:
 
     def __init__(self, path: Path) -> None:
         self.where = str(path)
-        self._arrow = _arrow()
+        self._arrow = package("pyarrow")
         try:
             self._open(path)
         except (*BROKEN, self._arrow.ArrowException) as error:
@@ -66,7 +55,7 @@ class ColumnSource:
         where = f"{printable(self.where)}, {printable(key)}"
         try:
             if self._group is None or self._group[0] != group:
-                wanted = [name for name in self._names if name in _READ]
+                wanted = [name for name in self._names if name in _COLUMNS]
                 self._group = (group, self._read(group, wanted))
             table = self._group[1]
             fields = {name: _plain(table.column(name)[row]) for name in table.column_names}
@@ -80,17 +69,15 @@ class ColumnSource:
             parquet = file.read(len(_PARQUET)) == _PARQUET
         self._file = self._table = None
         if parquet:
-            from pyarrow import parquet as format_
-
-            self._file = format_.ParquetFile(path)
+            self._file = package("pyarrow.parquet").ParquetFile(path)
             self._names, self._groups = self._file.schema_arrow.names, self._file.num_row_groups
             return
         mapped = self._arrow.memory_map(str(path))
         try:
-            self._table = self._arrow.ipc.open_file(mapped).read_all()
+            self._table = package("pyarrow.ipc").open_file(mapped).read_all()
         except self._arrow.ArrowInvalid:
             mapped.seek(0)
-            self._table = self._arrow.ipc.open_stream(mapped).read_all()
+            self._table = package("pyarrow.ipc").open_stream(mapped).read_all()
         self._names, self._groups = self._table.column_names, 1
 
     def _read(self, group: int, names: Sequence[str | None]) -> Any:  # noqa: ANN401 - a table
@@ -110,13 +97,3 @@ def _plain(scalar: Any) -> Any:  # noqa: ANN401 - as the column has it
         flat, nested = flat.flatten(), True
     numbers = flat.to_numpy(zero_copy_only=False)
     return numbers.reshape(rows, -1) if nested else numbers
-
-
-def _arrow() -> Any:  # noqa: ANN401 - a module without types
-    try:
-        import pyarrow
-        import pyarrow.ipc
-    except ImportError as error:
-        hint = "Run: pip install 'naic[regions]'"
-        raise MissingExtraError("pyarrow", f"is not installed ({error})", hint) from error
-    return pyarrow

@@ -11,14 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from naic.data.regions.fields import BROKEN, Regions, from_fields
+from naic.data.regions.fields import BROKEN, Regions, from_fields, package
 from naic.data.regions.plainpickle import plain_value
-from naic.errors import DataError, MissingExtraError
+from naic.errors import DataError
 from naic.files import printable
 
 _LIST = b"keys"
 _PROTOCOLS = range(2, 6)  # of pickles that begin with their number
-_EXTRA = "Run: pip install 'naic[regions]'"
 
 
 class LmdbSource:
@@ -26,7 +25,7 @@ class LmdbSource:
 
     def __init__(self, path: Path) -> None:
         self.where = str(path)
-        lmdb = _lmdb()
+        lmdb = package("lmdb")
         try:
             self._database = lmdb.open(
                 str(path), subdir=path.is_dir(), readonly=True, lock=False, readahead=False
@@ -81,11 +80,7 @@ def _text(name: object) -> str:
 
 def _unpacked(value: bytes, where: str) -> Any:  # noqa: ANN401 - whatever it holds
     """A value of msgpack; arrays in it are maps, as the package msgpack-numpy writes them."""
-    try:
-        import msgpack
-    except ImportError as error:
-        why = f"is not installed, and the entries of {where} need it"
-        raise MissingExtraError("msgpack", why, _EXTRA) from error
+    msgpack = package("msgpack")
     try:
         return msgpack.unpackb(value, object_hook=_array, strict_map_key=False)
     except (ValueError, TypeError, msgpack.UnpackException) as error:
@@ -101,11 +96,3 @@ def _array(found: dict[Any, Any]) -> Any:  # noqa: ANN401 - an array, or the map
         raise ValueError("an array in it does not hold plain numbers")
     array = np.frombuffer(named["data"], np.dtype(_text(named["type"])))
     return array.reshape(named["shape"]) if named["nd"] else array[0]
-
-
-def _lmdb() -> Any:  # noqa: ANN401 - a module without types
-    try:
-        import lmdb
-    except ImportError as error:
-        raise MissingExtraError("lmdb", f"is not installed ({error})", _EXTRA) from error
-    return lmdb

@@ -11,12 +11,13 @@ import zipfile
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any, BinaryIO, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from naic.errors import DataError
+from naic.errors import DataError, MissingExtraError
 
 FEATURES = ("feat", "x", "features", "image_features", "npy", "grid")
 BOXES = ("bbox", "boxes", "image_bb", "bb")
@@ -25,6 +26,7 @@ COUNTS = ("num_bbox", "num_boxes", "nbb")
 WIDTHS = ("image_w", "img_w", "image_width", "width")
 HEIGHTS = ("image_h", "img_h", "image_height", "height")
 KINDS = ("dtype", "type")
+READ = {*FEATURES, *BOXES, *SHARES, *COUNTS, *WIDTHS, *HEIGHTS}  # other fields are passed over
 _SLACK = 0.02  # of a side: boxes are drawn to whole pixels, and some end a little outside
 _AGAIN = "Get it again: the image is left out."
 Size = tuple[float, float]  # width and height
@@ -59,6 +61,15 @@ class RegionSource(Protocol):
     def read(self, key: str) -> Regions:
         """The regions of one image; raises DataError if they cannot be read."""
         ...
+
+
+def package(name: str) -> Any:  # noqa: ANN401 - a module without types
+    """A package of the extra `regions`, or how to get it."""
+    try:
+        return import_module(name)
+    except ImportError as error:
+        hint = "Run: pip install 'naic[regions]'"
+        raise MissingExtraError(name, f"is not installed ({error})", hint) from error
 
 
 def from_fields(fields: Mapping[str, Any], where: str) -> Regions:

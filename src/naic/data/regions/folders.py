@@ -15,11 +15,9 @@ import numpy as np
 from naic.data.regions.fields import (
     BOXES,
     BROKEN,
-    COUNTS,
     FEATURES,
-    HEIGHTS,
+    READ,
     SHARES,
-    WIDTHS,
     Regions,
     from_fields,
     load_array,
@@ -29,7 +27,6 @@ from naic.files import printable, walk
 
 _SUFFIXES = (".npz", ".npy")
 _FEATURES, _BOXES = "_att", "_box"  # ends of the names of two folders
-_READ = {*FEATURES, *BOXES, *SHARES, *COUNTS, *WIDTHS, *HEIGHTS}
 
 
 class FolderSource:
@@ -77,7 +74,7 @@ def read_fields(path: Path) -> dict[str, Any]:
         return {FEATURES[0]: _array(path)}
     try:
         with np.load(path, allow_pickle=False) as archive:
-            return {name: archive[name] for name in archive.files if name in _READ}
+            return {name: archive[name] for name in archive.files if name in READ}
     except BROKEN as error:
         raise _broken(path, error) from error
 

@@ -1,7 +1,8 @@
 """HDF5: three ways in which captioners and VQA systems lay features out.
 
     ID_features, ID_boxes                      or ID_grids: a data set for each image (the M2
-                                               Transformer and those after it)
+                                               Transformer and those after it, some of which have
+                                               ID_size, height and width)
     ID/features, ID/boxes, ID/img_w, ID/img_h  a group for each image (VL-T5)
     image_features (N, R, F), image_bb         all images in one array, or end to end with
                                                `pos_boxes` (N, 2), first and last + 1 of each
@@ -17,25 +18,14 @@ from typing import Any
 
 import numpy as np
 
-from naic.data.regions.fields import (
-    BOXES,
-    BROKEN,
-    COUNTS,
-    FEATURES,
-    HEIGHTS,
-    SHARES,
-    WIDTHS,
-    Regions,
-    from_fields,
-)
+from naic.data.regions.fields import BROKEN, FEATURES, READ, Regions, from_fields, package
 from naic.data.regions.plainpickle import plain_value
-from naic.errors import DataError, MissingExtraError
+from naic.errors import DataError
 from naic.files import parse_json, printable
 
 _IDS = ("image_ids", "image_id", "img_ids", "img_id", "ids")
 _FLAT = re.compile(r"(.+)_(features|grids)")
 _POSITIONS = "pos_boxes"
-_ROWS = (*FEATURES, *BOXES, *SHARES, *COUNTS, *WIDTHS, *HEIGHTS)
 
 
 class Hdf5Source:
@@ -43,14 +33,14 @@ class Hdf5Source:
 
     def __init__(self, path: Path) -> None:
         self.where = str(path)
-        h5py = _h5py()
+        h5py = package("h5py")
         try:
             self._file = h5py.File(path, "r")
         except OSError as error:
             why = f"cannot be opened as HDF5 ({error})"
             raise DataError(printable(self.where), why, "Get it again if it is cut off.") from error
         names = list(self._file)
-        self._arrays = [name for name in _ROWS if name in names]
+        self._arrays = [name for name in names if name in READ]
         self._rows: dict[str, int] = {}
         self._flat: dict[str, str] = {}
         if any(name in FEATURES for name in self._arrays):
@@ -86,10 +76,12 @@ class Hdf5Source:
         name = self._flat[key]
         if not name:
             group = self._file[key]
-            return {name: group[name][()] for name in group if name in _ROWS}
+            return {name: group[name][()] for name in group if name in READ}
         fields = {"features": self._file[name][()]}
         if name.endswith("_features") and f"{key}_boxes" in self._file:
             fields["boxes"] = self._file[f"{key}_boxes"][()]
+        if f"{key}_size" in self._file:
+            fields["height"], fields["width"] = self._file[f"{key}_size"][()].reshape(-1)[:2]
         return fields
 
     def _row(self, row: int) -> Mapping[str, Any]:
@@ -126,12 +118,3 @@ class Hdf5Source:
 
 def _text(id_: Any) -> str:  # noqa: ANN401 - a number, text or bytes
     return id_.decode("utf-8", "replace") if isinstance(id_, bytes) else str(id_)
-
-
-def _h5py() -> Any:  # noqa: ANN401 - a module without types
-    try:
-        import h5py
-    except ImportError as error:
-        hint = "Run: pip install 'naic[regions]'"
-        raise MissingExtraError("h5py", f"is not installed ({error})", hint) from error
-    return h5py

@@ -47,7 +47,8 @@ class _Stack:
         if count < 0 or count > len(self.values):
             raise ValueError("it takes more than there is")
         at = len(self.values) - count
-        taken, self.values = self.values[at:], self.values[:at]
+        taken = self.values[at:]
+        del self.values[at:]
         return taken
 
     def keep(self, place: int | None) -> None:
