@@ -144,6 +144,15 @@ def store(folder: Path, backbone: str = "efficientnet-lite0") -> None:
         assert main([*words, "--out", str(folder)]) == 0
 
 
+def boxed_store(folder: Path) -> None:
+    """Imported features, with boxes."""
+    source = Path("made/boxed.json")
+    captions(source)
+    given = region_files.tsv(source.parent, region_files.see(tuple(range(1, 13))))
+    words = ["prepare", "karpathy", str(source), "--features", given, "--out", str(folder)]
+    assert main(words) == 0
+
+
 def write_modules(page: Path) -> None:
     """The modules that a page prints, each under the name that its first line has."""
     codes = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
@@ -161,7 +170,10 @@ def train(words: list[str], options: Any) -> list[str]:
     data = settings.data
     teacher = Path("made/teacher")
     for folder in (data.features, *data.unlabelled):
-        store(folder, "pixels" if "pixels" in folder.name else "efficientnet-lite0")
+        if settings.model.get("boxes"):
+            boxed_store(folder)
+        else:
+            store(folder, "pixels" if "pixels" in folder.name else "efficientnet-lite0")
     if settings.start is not None:
         of = "causal" if settings.stage == "student_xe" else settings.captioner
         make_model(settings.start, of)

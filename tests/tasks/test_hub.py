@@ -101,6 +101,19 @@ def test_nothing_is_invented(tmp_path: Path) -> None:
     own = "---\nlicense: mit\n---\n# Mine\n"
     (folder / CARD).write_text(own)
     assert with_metadata(folder, "me/x", None, ()) == own
+    with pytest.raises(ConfigError, match="has metadata of its own"):
+        with_metadata(folder, "me/x", "mit", ())
+
+
+def test_our_metadata_is_written_anew(tmp_path: Path) -> None:
+    folder = make_model(tmp_path / "model")
+    plain = (folder / CARD).read_text()
+    for license_ in ("mit", "apache-2.0"):
+        card = with_metadata(folder, "me/x", license_, ())
+        (folder / CARD).write_text(card)
+        assert metadata(card)["license"] == license_
+        assert card.endswith(f"---\n\n{plain}")
+        assert card.count("license:") == 1
 
 
 def test_scores_of_an_evaluation(packed: PackOptions, tmp_path: Path) -> None:

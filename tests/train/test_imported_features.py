@@ -41,12 +41,18 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def learn(home: Path, out: str, store: str, stage: str = "teacher_xe", **tables: Any) -> Path:
     """The best model of a run of some steps."""
-    run = {"epochs": 6.0, "batch": 6}
+    run = {"epochs": 5.0, "batch": 6}
     with on_one_thread():
         train(make_settings(home / store, home / out, stage, run=run, **tables), command=COMMAND)
     losses = [float(line["loss"]) for line in read_metrics(home / out) if "loss" in line]
     assert np.mean(losses[-3:]) < np.mean(losses[:3])
     return home / out / "best"
+
+
+@pytest.fixture(scope="module")
+def coded(home: Path) -> Path:
+    """A teacher that is told boxes."""
+    return learn(home, "teacher-boxed-coded", "boxed", model={"boxes": "coded"})
 
 
 @pytest.mark.parametrize(
@@ -57,9 +63,10 @@ def learn(home: Path, out: str, store: str, stage: str = "teacher_xe", **tables:
         pytest.param("boxed", "apart", marks=pytest.mark.slow),
     ],
 )
-def test_teacher_and_student_learn(home: Path, store: str, boxes: str) -> None:
-    own = f"{store}-{boxes}"
-    teacher = learn(home, f"teacher-{own}", store, model={"boxes": boxes})
+def test_teacher_and_student_learn(home: Path, coded: Path, store: str, boxes: str) -> None:
+    own, teacher = f"{store}-{boxes}", coded
+    if boxes != "coded":
+        teacher = learn(home, f"teacher-{own}", store, model={"boxes": boxes})
     distil(DistilOptions(teacher, home / f"pseudo-{own}", (home / store,), splits=("train",)))
     data = {"pseudo": [str(home / f"pseudo-{own}")]}
     start = {"start": str(teacher), "model": None}
@@ -93,6 +100,7 @@ def test_it_is_said_what_becomes_of_boxes(home: Path) -> None:
     assert "have no boxes" in str(refused(ConfigError, settings))
 
 
+@pytest.mark.slow
 def test_a_captioner_without_the_setting_reads_all(home: Path) -> None:
     own = {"width": 16, "embedding": 12, "attention": 8, "length": 8}
     settings = make_settings(home / "boxed", home / "updown", captioner="updown", model=None)
@@ -102,9 +110,8 @@ def test_a_captioner_without_the_setting_reads_all(home: Path) -> None:
     assert "updown" in CAPTIONERS
 
 
-def test_it_is_packed_and_asks_for_no_photo(home: Path) -> None:
-    best = learn(home, "teacher-packed", "boxed", model={"boxes": "coded"})
-    packed = pack_model(PackOptions(best, home / "packed"))
+def test_it_is_packed_and_asks_for_no_photo(home: Path, coded: Path) -> None:
+    packed = pack_model(PackOptions(coded, home / "packed"))
     assert packed.backbone == "not inside: imported"
     assert load_model(home / "packed").settings.model.boxes == "coded"
     with pytest.raises(BackboneError, match="imported: these features were there already"):

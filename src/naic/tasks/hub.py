@@ -14,7 +14,7 @@ from naic.files import CARD, WEIGHTS, write_atomically
 from naic.tasks.hub_card import client, with_metadata
 from naic.tasks.options import PackOptions
 
-_FORBIDDEN, _UNKNOWN, _TAKEN, _BAD = 403, 401, 409, 400
+_TAKEN = 409  # the HTTP status for a name that somebody has
 _MADE_BY_THE_HUB = {".gitattributes"}  # in a model that nobody has put anything into
 _AGAIN = "Nothing was published, and DIR is whole: give the same command again."
 _LOGIN = "Run `hf auth login`, or set HF_TOKEN to a token with write permission"
@@ -64,7 +64,7 @@ def upload(options: PackOptions) -> str | None:
     token = hub.get_token()
     if token is None:
         return None
-    files = sorted(path for path in options.out.iterdir() if path.is_file())
+    files = sorted(p for p in options.out.iterdir() if p.is_file() and not p.name.startswith("."))
     api = hub.HfApi(token=token)
     with _told(options.hub):
         made = _make(api, options)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from naic.config import read_toml
-from naic.errors import DataError, MissingExtraError
+from naic.errors import ConfigError, DataError, MissingExtraError
 from naic.files import CARD, CONFIG, parse_json, printable
 from naic.tasks.evaluate.options import NAMES
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 TASK = "image-to-text"
 FENCE = "---\n"
+_OURS = f"{FENCE}# by naic pack; without this line naic leaves the rest alone\n"
 SCORES = "model-index:"  # where they are in the metadata
 _UNKNOWN = "unknown"
 _TITLES = ["score", "value", "how it was measured"]  # of the table that a training run writes
@@ -39,9 +40,18 @@ def client() -> Any:  # noqa: ANN401 - a module of an extra
 
 
 def with_metadata(folder: Path, name: str, license_: str | None, scores: Sequence[Path]) -> str:
-    """The card in a model folder as the hub wants it; front matter that is there is kept."""
+    """The card in a model folder as the hub wants it; front matter of somebody else is kept.
+
+    Raises:
+        ConfigError: it is, and other metadata are asked for.
+    """
     card = (folder / CARD).read_text(encoding="utf-8", errors="replace")
-    if card.startswith(FENCE):
+    if card.startswith(_OURS):
+        card = card.split(f"\n{FENCE}\n", 1)[-1]
+    elif card.startswith(FENCE):
+        if license_ or scores:
+            why = f"{folder / CARD} has metadata of its own, which naic leaves alone"
+            raise ConfigError("--license, --hub-scores", why, "Write them in there.")
         return card
     hub = client()
     settings = read_toml(folder / CONFIG)
@@ -57,7 +67,7 @@ def with_metadata(folder: Path, name: str, license_: str | None, scores: Sequenc
         model_name=name.rpartition("/")[2] if results else None,
         eval_results=results or None,
     )
-    return f"{FENCE}{data.to_yaml()}\n{FENCE}\n{card}"
+    return f"{_OURS}{data.to_yaml()}\n{FENCE}\n{card}"
 
 
 def _of_card(card: str) -> "list[EvalResult]":

@@ -139,7 +139,7 @@ def find_features(
     for record in records:
         place_of = _place(record, places)
         if place_of is None:
-            hint = "Name what has them with --features, too, or pass --skip-bad to go without them."
+            hint = "Name what has them with --features, too."
             why = f"there are no features of {printable(record.image.name)}"
             problems.add(f"image {printable(record.id)}", why, hint, "image without features")
         elif (other := claimed.setdefault(place_of, record.id)) != record.id:
