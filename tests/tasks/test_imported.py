@@ -13,9 +13,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from naic.backbones.load import is_tuned
 from naic.cli.main import FAILED, SOME_SKIPPED, main
 from naic.data.features import FeatureStore
-from naic.errors import ConfigError, DataError, MissingExtraError
+from naic.data.joined import JoinedStore
+from naic.errors import ConfigError, DataError, MissingExtraError, StoreError
 from naic.progress import Progress
 from naic.tasks.options import PrepareOptions
 from naic.tasks.prepare import Prepared, dry_run, prepare
@@ -81,6 +83,19 @@ def test_several_files_are_one_source(tmp_path: Path) -> None:
     first = write(files.tsv, tmp_path, half)
     done = prepare(options(tmp_path, first, files.mcan(tmp_path / "other", others)))
     check(done.store, {**others, **half} | {id_: half[id_] for id_ in half})
+
+
+def test_stores_of_the_same_features_go_together(tmp_path: Path) -> None:
+    """Whatever formats they came in; with boxes and without they are not the same."""
+    first = prepare(options(tmp_path, write(files.tsv, tmp_path))).store
+    (tmp_path / "more").mkdir()
+    more = options(tmp_path, files.mcan(tmp_path / "more", SEEN), out=tmp_path / "two")
+    joined = JoinedStore([first, prepare(more).store])
+    assert len(joined) == 2 * len(SEEN)
+    assert not is_tuned(joined.index)
+    plain = prepare(replace(more, out=tmp_path / "three", without_boxes=True)).store
+    with pytest.raises(StoreError, match="not like those of"):
+        JoinedStore([first, plain])
 
 
 def test_images_without_features_are_named(

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from naic.cli.main import SOME_SKIPPED, parse
+from naic.runtime.graphs import precisions
 from naic.tasks.beside import graphs_if_possible
 from naic.tasks.options import PackOptions
 from naic.tasks.pack import Packed, pack_model
@@ -29,6 +30,8 @@ def run(arguments: Sequence[str]) -> int:
     check_hub(options)
     if not options.dry_run and is_packed_already(options):
         print(f"model:    {options.out}, packed before")
+        if not precisions(options.out):
+            print_graphs(options.out)
         return _publish(options)
     return _pack(options) or (0 if options.dry_run else _publish(options))
 
