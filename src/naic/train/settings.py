@@ -32,6 +32,7 @@ LIMITS: dict[tuple[float, float], tuple[str, ...]] = {  # from, to (both allowed
     (0, 1e9): ("optimiser.frozen_steps", "data.more_than", "optimiser.clip", "validation.limit"),
     (0, 2**63 - 1): ("seed",),
     (1e-20, 1): ("optimiser.epsilon",),
+    (0.1, 100): ("cmal.temperature",),
     (1e-6, 1e6): ("run.epochs", "run.validate_every", "run.save_every"),
     (1, 100): ("validation.beam",),
     (1, 1000): ("data.captions", "scst.samples", "cmal.samples"),
@@ -226,6 +227,9 @@ class CMALSettings:
             others are alike for all agents: "none" is 0, "ma" the moving average of the rewards,
             "sc" the reward of everybody's likeliest word, "loo" the mean of the other samples.
         samples: Sentences sampled for an image.
+        temperature: The policy whose expected reward is raised is p^(1 / temperature): above 1 it
+            tries more than a model that is sure of its sentences would, and what is likeliest stays
+            so. The entropy and the KL are those of this policy.
         entropy: Weight of the mean entropy of the agents that speak, in nats, which keeps them
             from being sure too soon.
         xe: Weight of the cross-entropy with the human captions, or with those of `data.pseudo`
@@ -246,6 +250,7 @@ class CMALSettings:
     topk: int = 2
     baseline: Baseline = "cf"
     samples: int = 1
+    temperature: float = 1.0
     entropy: float = 0.0
     xe: float = 0.0
     bleu4: float = 0.0
