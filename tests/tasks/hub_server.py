@@ -188,11 +188,12 @@ class _Handler(BaseHTTPRequestHandler):
             data = files[parts[-1]]
             etag = f'"{hashlib.sha256(data).hexdigest()}"'
             self._answer(data, ETag=etag, X_Repo_Commit=_sha(files))
-        elif parts[4] == "tree":
+        elif parts[4:5] == ["tree"]:
             self._answer([_file(path, data) for path, data in files.items()])
         else:
             siblings = [{"rfilename": path} for path in files]
-            self._answer({"id": name, "modelId": name, "sha": _sha(files), "siblings": siblings})
+            facts = {"id": name, "modelId": name, "private": name in self.hub.private}
+            self._answer({**facts, "sha": _sha(files), "siblings": siblings})
 
 
 def _sha(files: dict[str, bytes]) -> str:

@@ -160,6 +160,13 @@ def test_what_was_uploaded_says_the_same(
 def test_it_can_be_private(packed: PackOptions, hub: Hub) -> None:
     assert upload(replace(packed, hub="me/hidden", hub_private=True))
     assert hub.private == {"me/hidden"}
+    hub.gone_at = "/commit/"
+    with pytest.raises(HubError):
+        upload(replace(packed, hub="me/open"))  # leaves an empty one that all can see
+    hub.gone_at, hub.gone = None, False
+    with pytest.raises(HubError, match="everybody would see what is put into it"):
+        upload(replace(packed, hub="me/open", hub_private=True))
+    assert hub.commits == 1
 
 
 @pytest.mark.parametrize(

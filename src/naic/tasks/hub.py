@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from naic.errors import CheckpointError, ConfigError, HubError
+from naic.errors import ConfigError, HubError
 from naic.files import CARD, WEIGHTS, write_atomically
 from naic.tasks.hub_card import client, with_metadata
 from naic.tasks.options import PackOptions
@@ -67,13 +67,8 @@ def upload(options: PackOptions) -> str | None:
     files = sorted(p for p in options.out.iterdir() if p.is_file() and not p.name.startswith("."))
     api = hub.HfApi(token=token)
     with _told(options.hub):
-        made = _make(api, options)
-        if not made:
-            there = set(api.list_repo_files(options.hub)) - _MADE_BY_THE_HUB
-            if there:
-                why = f"there is a model of this name already, with {len(there)} files"
-                hint = "Choose another name, or delete that one on the hub first."
-                raise HubError(options.hub, why, hint)
+        if not _make(api, options):
+            _check_empty(api, options)
         # One commit of all files: upload_folder may make several, and a model could be half there.
         operations = [hub.CommitOperationAdd(path.name, path) for path in files]
         api.create_commit(
@@ -94,12 +89,25 @@ def _make(api: Any, options: PackOptions) -> bool:  # noqa: ANN401 - the client 
     return True
 
 
+def _check_empty(api: Any, options: PackOptions) -> None:  # noqa: ANN401
+    """Refuse a model that is there, unless it is what an upload that was cut off left behind."""
+    assert options.hub is not None
+    hint = "Choose another name, or delete that one on the hub first."
+    there = set(api.list_repo_files(options.hub)) - _MADE_BY_THE_HUB
+    if there:
+        why = f"there is a model of this name already, with {len(there)} files"
+        raise HubError(options.hub, why, hint)
+    if options.hub_private and not api.model_info(options.hub).private:
+        why = "there is an empty model of this name, and everybody would see what is put into it"
+        raise HubError(options.hub, why, hint)
+
+
 @contextmanager
 def _told(name: str) -> Iterator[None]:
     """Whatever goes wrong is told in a line: the client has a tree of errors, and so has HTTP."""
     try:
         yield
-    except (HubError, CheckpointError):
+    except HubError:
         raise
     except Exception as error:
         raise _as_ours(name, error) from error
