@@ -15,7 +15,7 @@ READY := $(VENV)/ready
 SPICE := $(VENV)/spice
 CACHE := $(CURDIR)/$(VENV)/cache
 PIP := $(BIN)/python -m pip --disable-pip-version-check
-EXTRAS := train,metrics,serve,onnx,timm,watch,docs,dev
+EXTRAS := train,metrics,serve,onnx,timm,watch,regions,hub,docs,dev
 
 .PHONY: demo test lint check check-slow bench wheel docs site clean
 

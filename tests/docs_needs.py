@@ -27,6 +27,7 @@ from naic.cli.train import _parse as parse_train
 from naic.tasks.export_web import RUNTIME_FILES
 from naic.tasks.study.spec import read_study, runs_of
 from naic.train.config import read_settings
+from tests.data.regions import files as region_files
 from tests.runtime.small import make_model
 from tests.tasks.show.runs import make_run
 
@@ -105,9 +106,23 @@ def prepare(words: list[str], options: Any) -> list[str]:
         captions(Path(options.source), options.images)
         for folder in options.images:
             folder.mkdir(exist_ok=True)
+    if options.features:
+        imported(options)
     if options.weights is not None:
         seeing(options.weights, options.backbone)
     return dry([*words, "--batch", "4", "--limit", "12"])
+
+
+def imported(options: Any) -> None:
+    """Features of the images that `captions` tells of, and their sizes."""
+    writers = {"npz": region_files.att, "tsv": region_files.tsv}
+    seen = region_files.see(tuple(range(1, 13)))
+    for name in options.features:
+        kind, _, path = name.partition(":")
+        Path(path).mkdir()
+        writers[kind](Path(path) if kind == "tsv" else Path(path).parent, seen)
+    for path in options.sizes:
+        region_files.write_sizes(path, tuple(seen))
 
 
 def show(words: list[str], options: Any) -> list[str]:
@@ -129,6 +144,15 @@ def store(folder: Path, backbone: str = "efficientnet-lite0") -> None:
         assert main([*words, "--out", str(folder)]) == 0
 
 
+def boxed_store(folder: Path) -> None:
+    """Imported features, with boxes."""
+    source = Path("made/boxed.json")
+    captions(source)
+    given = region_files.tsv(source.parent, region_files.see(tuple(range(1, 13))))
+    words = ["prepare", "karpathy", str(source), "--features", given, "--out", str(folder)]
+    assert main(words) == 0
+
+
 def write_modules(page: Path) -> None:
     """The modules that a page prints, each under the name that its first line has."""
     codes = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
@@ -146,7 +170,10 @@ def train(words: list[str], options: Any) -> list[str]:
     data = settings.data
     teacher = Path("made/teacher")
     for folder in (data.features, *data.unlabelled):
-        store(folder, "pixels" if "pixels" in folder.name else "efficientnet-lite0")
+        if settings.model.get("boxes"):
+            boxed_store(folder)
+        else:
+            store(folder, "pixels" if "pixels" in folder.name else "efficientnet-lite0")
     if settings.start is not None:
         of = "causal" if settings.stage == "student_xe" else settings.captioner
         make_model(settings.start, of)

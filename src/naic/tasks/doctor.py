@@ -29,6 +29,8 @@ EXTRAS = {
     "onnx": "naic export",
     "watch": "naic watch that hears of new photos at once",
     "serve": "naic serve, captions over HTTP",
+    "regions": "naic prepare --features of HDF5, LMDB and Parquet",
+    "hub": "naic pack --hub",
     "timm": "any timm model as the backbone of naic prepare",
 }
 OLDEST, TOO_NEW = (3, 11), (3, 13)
