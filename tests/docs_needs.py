@@ -210,9 +210,10 @@ def study(words: list[str], options: Any) -> list[str]:
     asked = read_study(options)
     own = asked.settings
     assert own.features is not None
-    assert own.teacher is not None
-    make_model(own.start, "parallel")
-    make_model(own.teacher, "causal")
+    if own.start is not None:
+        make_model(own.start, "parallel")
+    if own.teacher is not None:
+        make_model(own.teacher, "causal")
     runs = [runs_of(asked, variant, options).values() for variant in asked.variants]
     for data in (run.data for some in runs for run in some):
         sources = (own.features, *data.unlabelled)

@@ -12,7 +12,7 @@ from naic.tasks.reproduce.run import StageState
 from naic.tasks.reproduce.run_file import ReproduceOptions
 from naic.tasks.reproduce.scoring import report_rows
 from naic.tasks.study.runner import WEIGHTS, VariantRunner
-from naic.tasks.study.spec import Study, Variant, read_study
+from naic.tasks.study.spec import TRAIN, Study, Variant, read_study
 from naic.tasks.study.tables import FORMAT, Studied, StudyTables
 from naic.text import Vocabulary
 
@@ -40,14 +40,30 @@ def run_study(options: ReproduceOptions, callbacks: Callbacks, command: str = ""
 def _make_variants(
     variants: list[Variant], runner: VariantRunner, tables: StudyTables, callbacks: Callbacks
 ) -> None:
-    """One after the other; each is captioned and scored at once, should the next one be killed."""
+    """One after the other; each is captioned and scored at once, should the next one be killed.
+
+    What another process is at is left to it, and so is what comes after that: it goes on there.
+    """
     from naic.train.kept import Kept
 
+    places = {own.slug: place for place, own in enumerate(variants, 1)}
+    waiting, begun = list(variants), True
     with Kept() as kept:
-        for place, variant in enumerate(variants, 1):
-            callbacks.say(f"[{place}/{len(variants)}] {variant.name}")
-            runner.make(variant, kept)
-            tables.score(variant)
+        while waiting and begun:
+            left, begun = [], False
+            for variant in waiting:
+                if not runner.can_begin(variant):
+                    left.append(variant)
+                    continue
+                callbacks.say(f"[{places[variant.slug]}/{len(variants)}] {variant.name}")
+                if runner.make(variant, kept):
+                    tables.score(variant)
+                    begun = True
+                else:
+                    callbacks.say(f"{variant.name}: another process is at it")
+            waiting = left
+    for variant in waiting:
+        callbacks.say(f"{variant.name}: it comes after {variant.after}, which is not finished")
 
 
 def dry_run(options: ReproduceOptions) -> list[StageState]:
@@ -83,7 +99,19 @@ def _checked(study: Study, options: ReproduceOptions, command: str) -> VariantRu
             raise ConfigError(f"{study.path}: report: {min(learnt)!r}", why, "Name another one.")
     runner.check_sources(own for own in study.chosen(options.only) if not options.only_tables)
     _check_teacher(study)
+    _check_beams(study, runner)
     return runner
+
+
+def _check_beams(study: Study, runner: VariantRunner) -> None:
+    """Only captioners that search have rows of wider beams."""
+    from naic.models.captioners import captioner_spec
+
+    for variant in study.variants:
+        captioner = runner.runs[variant.slug][TRAIN].captioner
+        if max(variant.beams) > 1 and captioner_spec(captioner).beams is None:
+            where = f"{study.path}: variant {variant.name!r}: beams"
+            raise ConfigError(where, f"{captioner} says its words at once", "Use [1].")
 
 
 def _check_teacher(study: Study) -> None:
@@ -94,7 +122,7 @@ def _check_teacher(study: Study) -> None:
     where = f"{study.path}: teacher"
     if not (teacher / WEIGHTS).is_file():
         raise ConfigError(where, f"{teacher} is no model", "Mend the path.")
-    if any(variant.rescore for variant in study.variants):
+    if any(variant.rescore for variant in study.variants) and start is not None:
         both = (Vocabulary.load(folder / "vocab.json") for folder in (teacher, start))
         if len({words.fingerprint for words in both}) > 1:
             why = "its words are not those of the start model, and it cannot rescore"
@@ -107,7 +135,7 @@ def _request(study: Study, options: ReproduceOptions) -> dict[str, Any]:
     return {
         "format": FORMAT,
         "out": str(options.out),
-        "start": str(own.start),
+        "start": None if own.start is None else str(own.start),
         "features": str(own.features),
         "device": options.device,
     }

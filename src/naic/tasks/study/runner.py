@@ -7,13 +7,14 @@ has its own notes (`run.json`), and is locked while it is made.
 import gc
 import json
 from collections.abc import Iterable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from naic import __version__
 from naic.errors import ConfigError, StoreError
 from naic.files import REPRODUCTION, remove_temporaries, write_atomically
-from naic.resume import claim, pretty
+from naic.resume import claim, is_held, pretty
 from naic.tasks.reproduce.preset import is_finished
 from naic.tasks.reproduce.run_file import ReproduceOptions, digest, machine
 from naic.tasks.study.spec import TRAIN, Study, Variant, runs_of
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from naic.train.settings import Settings
 
 WEIGHTS, INDEX = "model.safetensors", "index.json"
+HALF = "half"  # the best model in float16, in a variant's folder
 LAST = 0.1  # the share of a run's steps that are its end
 
 
@@ -75,13 +77,23 @@ class VariantRunner:
                     folder = self.folder(variant)
                     raise StoreError(str(folder), why, f"Remove {folder} to make it again.")
 
-    def make(self, variant: Variant, kept: "Kept") -> None:
-        """Make a variant, or the rest of it."""
+    def can_begin(self, variant: Variant) -> bool:
+        """Whether the variant that it comes after is finished."""
+        return variant.after is None or self.is_finished(self.study.find(variant.after))
+
+    def make(self, variant: Variant, kept: "Kept") -> bool:
+        """Make a variant, or the rest of it; False: another process is at it."""
         folder = self.folder(variant)
-        with claim(folder):
+        with ExitStack() as stack:
+            try:
+                stack.enter_context(claim(folder))
+            except StoreError:
+                if is_held(folder):
+                    return False
+                raise
             remove_temporaries(folder, REPRODUCTION)
             if self.is_finished(variant):
-                return
+                return True
             note = read_note(folder) | {
                 "name": variant.name,
                 "changes": variant.changes,
@@ -101,7 +113,10 @@ class VariantRunner:
                 own = {"peak_gpu_bytes": max(found, default=None), **reported(settings.out)}
                 note["runs"][name] = own
                 write_atomically(folder / REPRODUCTION, pretty(note))
+            if self.study.settings.half:
+                keep_half(self.model(variant), folder / HALF)
             write_atomically(folder / REPRODUCTION, pretty(note | {"finished": True}))
+        return True
 
     def _sources(self, variant: Variant) -> dict[str, str]:
         """The digests of all that a variant is made from, but for its own runs."""
@@ -110,6 +125,10 @@ class VariantRunner:
             data = settings.data
             if settings.start is not None and not settings.start.is_relative_to(self._options.out):
                 found[str(settings.start)] = digest(settings.start / WEIGHTS)
+            if variant.after is not None:
+                before = self.model(self.study.find(variant.after)) / WEIGHTS
+                if before.is_file():  # else it is not made yet
+                    found[str(before)] = digest(before)
             for store in (data.features, *data.pseudo, *data.unlabelled):
                 found[str(store)] = digest(store / INDEX)
         return found
@@ -133,6 +152,21 @@ class VariantRunner:
         gc.collect()  # a run's graph, before the next takes as much; features stay in `kept`
         torch.cuda.empty_cache()
         return int(torch.cuda.max_memory_allocated())
+
+
+def keep_half(model: Path, target: Path) -> None:
+    """The same model in float16: half the bytes, and what it is timed in."""
+    import torch
+
+    from naic.models.folder import load_model, write_model
+
+    loaded = load_model(model)
+    weights = {
+        name: own.to(torch.float16) if own.is_floating_point() else own
+        for name, own in loaded.model.state_dict().items()
+    }
+    card = (model / "README.md").read_text(encoding="utf-8")
+    write_model(target, weights, loaded.settings, loaded.vocabulary, card)
 
 
 def read_note(folder: Path) -> dict[str, Any]:
