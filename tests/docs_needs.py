@@ -220,7 +220,7 @@ def study(words: list[str], options: Any) -> list[str]:
         for folder in sources:
             store(folder)
         for pseudo, source in zip(data.pseudo, sources, strict=False):
-            if not pseudo.exists():
+            if not pseudo.exists() and not pseudo.is_relative_to(options.out):
                 made = ["--features", str(source), "--splits", "train", "--out", str(pseudo)]
                 assert main(["distil", str(own.teacher), *made]) == 0
     return dry(words)

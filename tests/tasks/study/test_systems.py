@@ -29,6 +29,7 @@ BASES: dict[str, dict[str, Any]] = {
     "aic": {"stage": "teacher_xe", "captioner": "causal", "model": {**MODEL, "length": 12}},
     "updown": {"stage": "teacher_xe", "captioner": "updown", "model": SMALL},
     "rl": {"stage": "scst", "captioner": "updown", "guard": {"fraction": 0.0}},
+    "kd": {"stage": "student_xe", "captioner": "parallel"},
     "naic": {"stage": "student_xe", "captioner": "parallel", "model": MODEL},
 }
 VARIANTS: list[dict[str, Any]] = [
@@ -36,8 +37,9 @@ VARIANTS: list[dict[str, Any]] = [
     {"name": "Up-Down", "base": "updown.toml"},
     {"name": "Up-Down + RL", "base": "rl.toml", "after": "Up-Down"},
     {"name": "NAIC-base", "base": "naic.toml"},
+    {"name": "NAIC (KD)", "base": "kd.toml", "after": "AIC", "taught": "AIC"},
 ]
-ROWS = ["AIC", "AIC, beam 3", "Up-Down", "Up-Down + RL", "NAIC-base"]
+ROWS = ["AIC", "AIC, beam 3", "Up-Down", "Up-Down + RL", "NAIC-base", "NAIC (KD)"]
 
 
 @pytest.fixture(scope="module")
@@ -86,6 +88,13 @@ def test_all_systems_are_in_one_table(made: Studied, home: Path) -> None:
     assert all(row["seconds"] > 0 for row in rows.values())
     note = json.loads((home / "out" / "up-down-rl" / "run.json").read_bytes())
     assert any("up-down/train/best" in path for path in note["made_from"])
+    pseudo = json.loads((home / "out" / "naic-kd" / "pseudo" / "index.json").read_bytes())
+    assert pseudo["beam"] == 3
+    (config,) = [
+        own["config"]
+        for own in json.loads((home / "out" / "naic-kd" / "run.json").read_bytes())["runs"].values()
+    ]
+    assert "naic-kd/pseudo" in config
 
 
 def test_all_are_on_one_clock(made: Studied) -> None:
@@ -94,7 +103,7 @@ def test_all_are_on_one_clock(made: Studied) -> None:
     assert found["words"] == WORDS
     assert found["runtimes"] == ["eager"]
     passes = {name: own["passes"] for name, own in found["rows"].items()}
-    assert passes == {**dict.fromkeys(ROWS, WORDS), "NAIC-base": 1}
+    assert passes == {**dict.fromkeys(ROWS, WORDS), "NAIC-base": 1, "NAIC (KD)": 1}
     for own in found["rows"].values():
         assert own["parameters"] > 1000
         one, two = own["times"]["eager"].values()
@@ -125,9 +134,9 @@ def test_what_another_process_is_at_is_left_to_it(home: Path, tmp_path: Path) ->
         found = run(home, out, heard, only="Up-Down,Up-Down + RL")
     assert "Up-Down: another process is at it" in heard.lines
     assert any("it comes after Up-Down, which is not finished" in line for line in heard.lines)
-    assert found.left_out == ["AIC", "AIC, beam 3", "Up-Down", "Up-Down + RL"]
+    assert found.left_out == ["AIC", "AIC, beam 3", "Up-Down", "Up-Down + RL", "NAIC (KD)"]
     found = run(home, out, only="Up-Down,Up-Down + RL")
-    assert found.left_out == ["AIC", "AIC, beam 3"]
+    assert found.left_out == ["AIC", "AIC, beam 3", "NAIC (KD)"]
 
 
 def test_a_killed_run_goes_on(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -155,6 +164,8 @@ def test_a_killed_run_goes_on(home: Path, tmp_path: Path, monkeypatch: pytest.Mo
         ({"name": "odd"}, "odd': base: neither it nor the file names"),
         ({"name": "odd", "base": "aic.toml", "after": "NIC"}, "there is no 'NIC' before it"),
         ({"name": "odd", "base": "aic.toml", "after": "odd"}, "there is no 'odd' before it"),
+        ({"name": "odd", "base": "naic.toml", "taught": "NIC"}, "there is no 'NIC' before it"),
+        ({"name": "odd", "base": "kd.toml", "taught": "NAIC-base"}, "teaches nobody"),
         ({"name": "odd", "base": "aic.toml", "beams": []}, "no list of widths"),
         ({"name": "odd", "base": "naic.toml", "beams": [3]}, "says its words at once"),
     ],

@@ -52,7 +52,7 @@ def _make_variants(
         while waiting and begun:
             left, begun = [], False
             for variant in waiting:
-                if not runner.can_begin(variant):
+                if runner.missing(variant):
                     left.append(variant)
                     continue
                 callbacks.say(f"[{places[variant.slug]}/{len(variants)}] {variant.name}")
@@ -63,7 +63,8 @@ def _make_variants(
                     callbacks.say(f"{variant.name}: another process is at it")
             waiting = left
     for variant in waiting:
-        callbacks.say(f"{variant.name}: it comes after {variant.after}, which is not finished")
+        missing = ", ".join(runner.missing(variant))
+        callbacks.say(f"{variant.name}: it comes after {missing}, which is not finished")
 
 
 def dry_run(options: ReproduceOptions) -> list[StageState]:
@@ -104,14 +105,19 @@ def _checked(study: Study, options: ReproduceOptions, command: str) -> VariantRu
 
 
 def _check_beams(study: Study, runner: VariantRunner) -> None:
-    """Only captioners that search have rows of wider beams."""
+    """Only captioners that search have rows of wider beams, and can teach others."""
     from naic.models.captioners import captioner_spec
 
+    teachers = {own.taught for own in study.variants}
     for variant in study.variants:
         captioner = runner.runs[variant.slug][TRAIN].captioner
-        if max(variant.beams) > 1 and captioner_spec(captioner).beams is None:
-            where = f"{study.path}: variant {variant.name!r}: beams"
-            raise ConfigError(where, f"{captioner} says its words at once", "Use [1].")
+        searches = captioner_spec(captioner).beams is not None
+        where = f"{study.path}: variant {variant.name!r}"
+        if max(variant.beams) > 1 and not searches:
+            raise ConfigError(f"{where}: beams", f"{captioner} says its words at once", "Use [1].")
+        if variant.name in teachers and not searches:
+            why = f"{captioner} cannot search for sentences, and teaches nobody"
+            raise ConfigError(where, why, "Let a causal one teach.")
 
 
 def _check_teacher(study: Study) -> None:

@@ -15,6 +15,7 @@ from naic import __version__
 from naic.errors import ConfigError, StoreError
 from naic.files import REPRODUCTION, remove_temporaries, write_atomically
 from naic.resume import claim, is_held, pretty
+from naic.tasks.options import DistilOptions
 from naic.tasks.reproduce.preset import is_finished
 from naic.tasks.reproduce.run_file import ReproduceOptions, digest, machine
 from naic.tasks.study.spec import TRAIN, Study, Variant, runs_of
@@ -77,9 +78,13 @@ class VariantRunner:
                     folder = self.folder(variant)
                     raise StoreError(str(folder), why, f"Remove {folder} to make it again.")
 
-    def can_begin(self, variant: Variant) -> bool:
-        """Whether the variant that it comes after is finished."""
-        return variant.after is None or self.is_finished(self.study.find(variant.after))
+    def missing(self, variant: Variant) -> list[str]:
+        """Variants that it needs, to begin with or to learn from, and that are not finished."""
+        return [own.name for own in self._needed(variant) if not self.is_finished(own)]
+
+    def _needed(self, variant: Variant) -> list[Variant]:
+        names = (variant.after, variant.taught)
+        return [self.study.find(name) for name in dict.fromkeys(names) if name is not None]
 
     def make(self, variant: Variant, kept: "Kept") -> bool:
         """Make a variant, or the rest of it; False: another process is at it."""
@@ -104,6 +109,8 @@ class VariantRunner:
             }
             write_atomically(folder / REPRODUCTION, pretty(note))
             note.setdefault("runs", {})
+            if variant.taught is not None:
+                self._teach(variant, self.study.find(variant.taught))
             for name, settings in self.runs[variant.slug].items():
                 if is_finished(settings) and name in note["runs"]:
                     continue
@@ -125,13 +132,31 @@ class VariantRunner:
             data = settings.data
             if settings.start is not None and not settings.start.is_relative_to(self._options.out):
                 found[str(settings.start)] = digest(settings.start / WEIGHTS)
-            if variant.after is not None:
-                before = self.model(self.study.find(variant.after)) / WEIGHTS
+            for needed in self._needed(variant):
+                before = self.model(needed) / WEIGHTS
                 if before.is_file():  # else it is not made yet
                     found[str(before)] = digest(before)
-            for store in (data.features, *data.pseudo, *data.unlabelled):
+            given = () if variant.taught is not None else data.pseudo
+            for store in (data.features, *given, *data.unlabelled):
                 found[str(store)] = digest(store / INDEX)
         return found
+
+    def _teach(self, variant: Variant, teacher: Variant) -> None:
+        """Let another variant caption the images that this one learns from."""
+        from naic.tasks.distil import distil
+
+        settings = self.runs[variant.slug][TRAIN]
+        (target,) = settings.data.pseudo
+        distil(
+            DistilOptions(
+                self.model(teacher),
+                target,
+                features=(settings.data.features,),
+                splits=settings.data.train,
+                beam=self.study.settings.beam,
+                device=self._options.device,
+            )
+        )
 
     def _train(self, settings: "Settings", kept: "Kept") -> int | None:
         """Run it to its end; gives the most memory that a GPU held, features included."""

@@ -22,6 +22,7 @@ if TYPE_CHECKING:  # reading settings checks them, which needs torch: not before
     from naic.train.settings import Settings
 
 FIRST, TRAIN = "first", "train"  # the runs of a variant, and their folders in its own
+PSEUDO = "pseudo"  # what another variant taught it, likewise
 START, TEACHER = "start", "teacher"  # rows that are no variants
 TAKEN = (START, TEACHER, "captions", "scores")  # names that folders of variants cannot have
 _OURS = {"out": "its folder is the study's", "engine.device": "--device says it"}
@@ -49,6 +50,7 @@ class Variant:
         set: settings put over the base, by their names ("cmal.gradient").
         base: a training config beside the study's file; None: the study's.
         after: the variant whose best model it begins with; None: what all begin with.
+        taught: the variant whose captions of the training images it learns; None: those of people.
         beams: beam widths that it is captioned with, a row for each.
         first: a run before it.
         rescore: rows with so many of its sentences rescored by the teacher.
@@ -59,6 +61,7 @@ class Variant:
     set: dict[str, Any] = field(default_factory=dict)
     base: str | None = None
     after: str | None = None
+    taught: str | None = None
     beams: tuple[int, ...] = (1,)
     first: First | None = None
     rescore: tuple[int, ...] = ()
@@ -72,7 +75,7 @@ class Variant:
     @property
     def changes(self) -> dict[str, Any]:
         """All that it is told, for the tables."""
-        given = {"base": self.base, "after": self.after}
+        given = {"base": self.base, "after": self.after, "taught": self.taught}
         own: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
         if self.first is not None:
             own |= {f"{FIRST}.base": self.first.base}
@@ -90,7 +93,7 @@ class StudySettings:
         base: a training config beside the file, of all variants that name none; empty: each does.
         features: the feature store; `--features` may name another.
         teacher: the model folder that the rows are compared with too, and which rescores.
-        beam: the teacher's beam width.
+        beam: the teacher's beam width, and of a variant that teaches another.
         compare_with: the variant that the others are compared with; empty: the first.
         report: the splits that there are tables of; SPICE is scored on the first.
         speed: measure parameters, passes and time of all rows, too.
@@ -189,9 +192,10 @@ def _check_begin(
     if not (variant.base or settings.base):
         why = "neither it nor the file names a training config"
         raise ConfigError(f"{where}: base", why, 'Name one beside the file: "teacher_xe.toml".')
-    if variant.after is not None and variant.after not in before.values():
-        hint = "Name one that comes before it in the file."
-        raise ConfigError(f"{where}: after", f"there is no {variant.after!r} before it", hint)
+    for key, name in (("after", variant.after), ("taught", variant.taught)):
+        if name is not None and name not in before.values():
+            hint = "Name one that comes before it in the file."
+            raise ConfigError(f"{where}: {key}", f"there is no {name!r} before it", hint)
     if not variant.beams or not all(1 <= beam <= WIDEST_BEAM for beam in variant.beams):
         why = f"{list(variant.beams)} is no list of widths from 1 to {WIDEST_BEAM}"
         raise ConfigError(f"{where}: beams", why, "Use [1, 3].")
@@ -236,6 +240,8 @@ def _settings(
         given["start"] = str(start)
     if study.settings.features is not None:
         given["data.features"] = str(study.settings.features)
+    if variant.taught is not None:
+        given["data.pseudo"] = [str(options.out / variant.slug / PSEUDO)]
     if options.graph:
         given["engine.graph"] = True
     put = [(name, _as_text(value)) for name, value in (given | changed).items()]
