@@ -6,6 +6,7 @@ has its own notes (`run.json`), and is locked while it is made.
 
 import gc
 import json
+import time
 from collections.abc import Iterable
 from contextlib import ExitStack
 from pathlib import Path
@@ -109,8 +110,9 @@ class VariantRunner:
             }
             write_atomically(folder / REPRODUCTION, pretty(note))
             note.setdefault("runs", {})
-            if variant.taught is not None:
-                self._teach(variant, self.study.find(variant.taught))
+            if variant.taught is not None and "taught_seconds" not in note:
+                note["taught_seconds"] = self._teach(variant, self.study.find(variant.taught))
+                write_atomically(folder / REPRODUCTION, pretty(note))
             for name, settings in self.runs[variant.slug].items():
                 if is_finished(settings) and name in note["runs"]:
                     continue
@@ -141,10 +143,11 @@ class VariantRunner:
                 found[str(store)] = digest(store / INDEX)
         return found
 
-    def _teach(self, variant: Variant, teacher: Variant) -> None:
-        """Let another variant caption the images that this one learns from."""
+    def _teach(self, variant: Variant, teacher: Variant) -> float:
+        """Let another variant caption the images that this one learns from; gives the seconds."""
         from naic.tasks.distil import distil
 
+        began = time.monotonic()
         settings = self.runs[variant.slug][TRAIN]
         (target,) = settings.data.pseudo
         distil(
@@ -157,6 +160,7 @@ class VariantRunner:
                 device=self._options.device,
             )
         )
+        return time.monotonic() - began
 
     def _train(self, settings: "Settings", kept: "Kept") -> int | None:
         """Run it to its end; gives the most memory that a GPU held, features included."""
