@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from naic.config import to_toml
+from naic.data import features
 from naic.errors import ConfigError
 from naic.metrics.score import FEWEST_IMAGES
 from naic.models.folder import load_model
@@ -17,6 +18,7 @@ from naic.tasks.study import speed
 from naic.tasks.study.run import dry_run, run_study
 from naic.tasks.study.spec import read_study, runs_of
 from naic.tasks.study.tables import Studied
+from naic.train import batches
 from naic.train.loop import train
 from tests.tasks.reproduce.micro import Heard
 from tests.train.runs import MODEL, make_learnable_store, on_one_thread
@@ -72,8 +74,26 @@ def run(home: Path, out: Path, heard: Heard | None = None, **over: Any) -> Studi
 
 
 @pytest.fixture(scope="module")
-def made(home: Path) -> Studied:
-    return run(home, home / "out")
+def counted() -> list[int]:
+    """How many images each reading of features for training had."""
+    return []
+
+
+@pytest.fixture(scope="module")
+def made(home: Path, counted: list[int]) -> Studied:
+    reading = features.read_features
+
+    def count(store: Any, rows: Any, *others: Any) -> Any:
+        counted.append(len(rows))
+        return reading(store, rows, *others)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(batches, "read_features", count)
+        return run(home, home / "out")
+
+
+def test_features_are_read_once_for_all_systems(made: Studied, counted: list[int]) -> None:
+    assert counted == [16]
 
 
 def test_all_systems_are_in_one_table(made: Studied, home: Path) -> None:
