@@ -8,7 +8,7 @@ import pytest
 
 from naic.config import to_toml
 from naic.data import features
-from naic.errors import ConfigError
+from naic.errors import ConfigError, TrainingError
 from naic.metrics.score import FEWEST_IMAGES
 from naic.models.folder import load_model
 from naic.resume import locked
@@ -176,6 +176,24 @@ def test_a_killed_run_goes_on(home: Path, tmp_path: Path, monkeypatch: pytest.Mo
     assert states == ["done", "go on"]
     run(home, tmp_path / "out", only=only)
     assert calls == ["up-down", "up-down-rl", "up-down-rl"]
+
+
+def test_one_that_collapses_does_not_keep_the_others_from_being_made(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[str] = []
+
+    def collapse(settings: Any, **others: Any) -> Any:
+        calls.append(settings.out.parent.name)
+        if calls[-1] == "up-down":
+            raise TrainingError("loss", "it is no number", "Go slower.")
+        return train(settings, **others)
+
+    monkeypatch.setattr("naic.train.loop.train", collapse)
+    with pytest.raises(TrainingError, match="it is no number"):
+        run(home, tmp_path / "out", only="NAIC-base,Up-Down,Up-Down + RL")
+    assert calls == ["up-down", "naic-base"]  # the longest way first
+    assert (tmp_path / "out" / "captions" / "naic-base-val-beam1.json").is_file()
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 from typing import Any
 
 from naic.data.features import FeatureStore
-from naic.errors import ConfigError
+from naic.errors import ConfigError, TrainingError
 from naic.files import REPRODUCTION
 from naic.progress import Callbacks
 from naic.resume import claim, keep_request
@@ -42,12 +42,16 @@ def _make_variants(
 ) -> None:
     """One after the other; each is captioned and scored at once, should the next one be killed.
 
-    What another process is at is left to it, and so is what comes after that: it goes on there.
+    The longest way comes first: what others wait for is not kept waiting by what none does. What
+    another process is at is left to it, and so is what comes after that: it goes on there. One that
+    collapses does not keep the others from being made.
     """
     from naic.train.kept import Kept
 
     places = {own.slug: place for place, own in enumerate(variants, 1)}
-    waiting, begun = list(variants), True
+    waiting = sorted(variants, key=lambda own: -_way(own, variants))
+    failed: list[TrainingError] = []
+    begun = True
     with Kept() as kept:
         while waiting and begun:
             left, begun = [], False
@@ -56,7 +60,13 @@ def _make_variants(
                     left.append(variant)
                     continue
                 callbacks.say(f"[{places[variant.slug]}/{len(variants)}] {variant.name}")
-                if runner.make(variant, kept):
+                try:
+                    made = runner.make(variant, kept)
+                except TrainingError as error:
+                    callbacks.say(f"{variant.name}: {error}")
+                    failed.append(error)
+                    continue
+                if made:
                     tables.score(variant)
                     begun = True
                 else:
@@ -65,6 +75,14 @@ def _make_variants(
     for variant in waiting:
         missing = ", ".join(runner.missing(variant))
         callbacks.say(f"{variant.name}: it comes after {missing}, which is not finished")
+    if failed:
+        raise failed[0]
+
+
+def _way(variant: Variant, variants: list[Variant]) -> int:
+    """How many must be made one after the other from this one on."""
+    later = [own for own in variants if variant.name in (own.after, own.taught)]
+    return 1 + max((_way(own, variants) for own in later), default=0)
 
 
 def dry_run(options: ReproduceOptions) -> list[StageState]:
