@@ -23,7 +23,7 @@ from naic.models.updown import UpDownConfig
 from naic.text.vocabulary import SPECIAL, Vocabulary
 
 KINDS = 3
-RARE = 0.02  # of attributes and relations, how many apply: what their heads begin with
+RARE = 0.02  # of the attributes and relations that are known, how many apply to an object
 
 
 @dataclass(frozen=True)
@@ -103,8 +103,15 @@ class UnitGraph(nn.Module):
         self.attribute_scores = linear(width, config.content)
         self.ends = linear(width, config.attention, blocks=2)  # a pair's first and second object
         self.relation_scores = linear(config.attention, config.relations)
-        for head in (self.attribute_scores, self.relation_scores):
-            nn.init.constant_(head.bias, math.log(RARE / (1 - RARE)))
+        # Heads begin with as many units as there are. From a half of all that are known, their
+        # losses would be ten times that of the words.
+        many = config.named / config.content
+        for head, share in (
+            (self.object_scores, min(many, 0.5)),
+            (self.attribute_scores, RARE),
+            (self.relation_scores, RARE),
+        ):
+            nn.init.constant_(head.bias, math.log(share / (1 - share)))
         self.of_attributes = linear(2 * width, width)
         self.of_relations = linear(3 * width, width)
 

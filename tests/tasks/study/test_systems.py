@@ -8,6 +8,7 @@ import pytest
 
 from naic.config import to_toml
 from naic.data import features
+from naic.data.features import FeatureStore
 from naic.errors import ConfigError, TrainingError
 from naic.metrics.score import FEWEST_IMAGES
 from naic.models.folder import load_model
@@ -129,6 +130,23 @@ def test_all_are_on_one_clock(made: Studied) -> None:
         one, two = own["times"]["eager"].values()
         assert one["images_per_second"] == pytest.approx(1000 / one["median_ms"])
         assert two["images_per_second"] == pytest.approx(2000 / two["median_ms"])
+
+
+@pytest.mark.gpu
+def test_on_a_gpu_all_are_timed_as_graphs_too(
+    made: Studied, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(speed, "SECONDS", 1e-6)
+    folders = {own["system"]: own["folder"] for own in made.content["splits"]["val"]["rows"]}
+    rows = {
+        name: speed.Measured(home / "out" / folder / "train" / "best", 3 if "beam" in name else 1)
+        for name, folder in folders.items()
+    }
+    store = FeatureStore(home / "store")
+    found = speed.measure_speed(rows, store, [0, 1], "cuda", {}, print)
+    assert found["runtimes"] == ["graph", "eager"]
+    times = [own for row in found["rows"].values() for own in row["times"].values()]
+    assert all(own["median_ms"] > 0 for batches in times for own in batches.values())
 
 
 def test_a_model_is_kept_in_half_precision(made: Studied, home: Path) -> None:
