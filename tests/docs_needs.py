@@ -210,16 +210,17 @@ def study(words: list[str], options: Any) -> list[str]:
     asked = read_study(options)
     own = asked.settings
     assert own.features is not None
-    assert own.teacher is not None
-    make_model(own.start, "parallel")
-    make_model(own.teacher, "causal")
+    if own.start is not None:
+        make_model(own.start, "parallel")
+    if own.teacher is not None:
+        make_model(own.teacher, "causal")
     runs = [runs_of(asked, variant, options).values() for variant in asked.variants]
     for data in (run.data for some in runs for run in some):
         sources = (own.features, *data.unlabelled)
         for folder in sources:
             store(folder)
         for pseudo, source in zip(data.pseudo, sources, strict=False):
-            if not pseudo.exists():
+            if not pseudo.exists() and not pseudo.is_relative_to(options.out):
                 made = ["--features", str(source), "--splits", "train", "--out", str(pseudo)]
                 assert main(["distil", str(own.teacher), *made]) == 0
     return dry(words)
