@@ -29,6 +29,7 @@ from naic.tasks.study.spec import read_study, runs_of
 from naic.train.config import read_settings
 from tests.data.regions import files as region_files
 from tests.runtime.small import make_model
+from tests.tasks.shards.made import make_tar
 from tests.tasks.show.runs import make_run
 
 PHOTO = Path(skimage.__file__).parent / "data" / "rocket.jpg"
@@ -339,6 +340,28 @@ def scenes(words: list[str], options: Any) -> list[str]:
     return words if re.search(r"--count", " ".join(words)) else [*words, "--count", "3"]
 
 
+def shards(words: list[str], options: Any) -> list[str]:
+    """A few shards, and what was made of them where that is looked at or joined.
+
+    A folder stands in for a bucket: with a server that speaks S3 `test_storage.py` tries it.
+    """
+    words = [word.replace("s3://", "") for word in words]
+    seeing(Path("shipped"))
+    for number in range(2):
+        make_tar(Path(f"in/{number:03d}.tar"), [number])
+    task = words[1]
+    if task in ("status", "join"):
+        out = words[2]
+        made = ["shards", "prepare" if task == "join" else "caption", "in", "--out", out]
+        made += ["--backbone", "efficientnet-lite0"] if task == "join" else []
+        if not Path(out).exists():
+            assert main([*made, "--workers", "1", "--device", "cpu"]) == 0
+        return words
+    if task == "distil":
+        make_model(options.model, "causal")
+    return dry(words)
+
+
 NEEDS: dict[str, Need] = {
     "caption": caption,
     "watch": watch,
@@ -356,6 +379,7 @@ NEEDS: dict[str, Need] = {
     "shapes": scenes,
     "doctor": as_it_is,
     "completion": as_it_is,
+    "shards": shards,
 }
 
 

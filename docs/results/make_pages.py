@@ -20,6 +20,7 @@ from light_page import light_page  # type: ignore[import-not-found]
 from meteor_page import meteor_part  # type: ignore[import-not-found]
 from photos_page import photos  # type: ignore[import-not-found]
 from readme_table import readme  # type: ignore[import-not-found]
+from scale_page import scale_pages  # type: ignore[import-not-found]
 from serving_page import serving_pages  # type: ignore[import-not-found]
 from speed_page import speed_pages  # type: ignore[import-not-found]
 from student_page import student_pages  # type: ignore[import-not-found]
@@ -334,6 +335,7 @@ PAGES: dict[str, Callable[[], str]] = {
     **student_pages(),
     **systems_pages(),
     **house_pages(),
+    **scale_pages(),
     **serving_pages(),
     **{
         f"{path.parent.name}.md": partial(ladder, path.parent.name)
