@@ -152,7 +152,7 @@ def _further(now: Prefixes, own: Tensor, likely: Tensor, chance: Tensor) -> Pref
     words = torch.where(at & grows[..., None], word[..., None], words)
     return Prefixes(
         words,
-        count + grows.long(),
+        (count + grows.long()).clamp(max=words.shape[2]),  # one that cannot be has no room
         torch.where(grows, NONE, silent.gather(1, parents)).clamp(min=NONE),
         torch.where(grows, best, spoken.gather(1, parents)).clamp(min=NONE),
     )

@@ -141,5 +141,11 @@ def _beams(
 
 
 CTC = CaptionerSpec(
-    PlacesConfig, PlacesCaptioner, _propose, beams=_beams, losses=_losses, holds_backbone=True
+    PlacesConfig,
+    PlacesCaptioner,
+    _propose,
+    beams=_beams,
+    losses=_losses,
+    smooths=False,
+    holds_backbone=True,
 )

@@ -18,15 +18,17 @@ taken from scores that are there already. See docs/decisions/062-satic.md.
 from dataclasses import dataclass, replace
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from naic.errors import ConfigError
+from naic.models.chain import ChainScores
 from naic.models.config import TransformerConfig
 from naic.models.decoder import Cache, Decoder, DecoderLayer, Memory
 from naic.models.layers import additive
 from naic.models.transformer import CAUSAL, TransformerCaptioner
 from naic.models.writing import words_before
-from naic.text.vocabulary import BOS
+from naic.text.vocabulary import BOS, PAD
 
 MOST = 64  # words a step: more are longer than any caption
 
@@ -72,20 +74,25 @@ class GroupDecoder(Decoder):
     def __init__(self, config: TransformerConfig, words: int, *, causal: bool) -> None:
         assert isinstance(config, GroupConfig)
         self.group = config.group
-        whole = -(-config.length // config.group) * config.group  # places of whole groups
-        super().__init__(replace(config, length=whole), words, causal=causal)
+        self.length = config.length  # N; the places, N', are those of whole groups
+        places = -(-config.length // config.group) * config.group
+        super().__init__(replace(config, length=places), words, causal=causal)
 
     def heard(self, memory: Memory, places: int) -> Tensor:
-        """(N, N) as it is added: 0 for the places of this group and of those before, else -inf."""
+        """(N', N') as it is added: 0 for places of the same group and of those before, else -inf."""
         groups = torch.arange(places, device=memory.device) // self.group
         return additive(groups <= groups[:, None], memory.keys.dtype)
 
     def _inputs(self, memory: Memory, words: Tensor | None) -> Tensor:
-        """(B, C, N, D) what the first layer is given: the words k places before."""
+        """(B, C, N', D) what the first layer is given: the words k places before."""
         if words is None:
             raise ValueError("a captioner that writes group by group needs the words to say")
-        before = words_before(words, self.group)
-        return self.embed(before) + self.positions[: words.shape[-1]]
+        whole = F.pad(words, (0, self.config.length - self.length), value=PAD)
+        return self.embed(words_before(whole, self.group)) + self.positions
+
+    def answer(self, x: Tensor) -> Tensor | ChainScores:
+        """(B, C, N, V) what is said by the last layer's (B, C, N', D): a last group may be cut."""
+        return super().answer(x[:, :, : self.length])
 
     def empty_cache(self, memory: Memory, width: int) -> GroupCache:  # type: ignore[override]
         """Room for `width` sentences an image, nothing said yet."""
@@ -122,7 +129,7 @@ class GroupDecoder(Decoder):
         seen = (own & (slots < position + group)[:, None]).flatten(2)  # (B, W, N'·W)
         visible = additive(seen.repeat(1, group, 1)[:, None], past.dtype)  # (B, 1, k·W, N'·W)
         past = past.view(layers, batch, length // group, group * width, *past.shape[4:])
-        places = self.positions[: length].view(-1, group, 1, self.config.width)
+        places = self.positions.view(-1, group, 1, self.config.width)
         number = position // group
         x = self.embed(cache.heard) + places.index_select(0, number.view(1))  # (B, k, W, D)
         x = self.dropout(x.flatten(1, 2))
