@@ -166,7 +166,7 @@ def test_what_cannot_be_is_refused(name: str, value: int) -> None:
 
 @torch.no_grad()
 def test_what_is_said() -> None:
-    model, features = make(1), images(3)
+    model, features = make(18), images(3)
     said = CTC.caption(model, features, MASKED, Decoding())
     path = log_policy(model(features, MASKED)[:, 0]).argmax(-1).tolist()
     expected = [[*collapsed(tuple(own)), *[PERIOD] * LENGTH][:LENGTH] for own in path]

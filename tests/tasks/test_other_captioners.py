@@ -40,7 +40,7 @@ SMALL = {
     "run.save_every": "16",
     "engine.device": "cpu",
 }
-RATES = {"nic": "2e-2", "updown": "2e-2", "ctc": "1e-2"}  # LSTMs learn faster; silence comes first
+RATES = {"nic": "2e-2", "updown": "2e-2"}  # LSTMs learn faster
 SIZES = {"width": 32, "heads": 2, "encoder_layers": 1, "decoder_layers": 1, "hidden": 64}
 
 

@@ -33,6 +33,7 @@ from naic.models.transformer import TransformerCaptioner
 from naic.text.vocabulary import PAD, PERIOD
 
 MOST = 16
+SILENCE = -4.0  # of the blank's bias, before anything is learnt
 
 
 @dataclass(frozen=True)
@@ -70,6 +71,10 @@ class PlacesCaptioner(TransformerCaptioner):
         super().__init__(places, features, words, causal=False)
         self.config = config
         self.length = config.length
+        # Most places are silent in the end, and silence is the first thing that is learnt. Words
+        # are learnt sooner where it does not come first: see the decision.
+        with torch.no_grad():
+            self.decoder.output.bias[BLANK] = SILENCE
 
 
 def log_likelihood(logits: Tensor, words: Tensor) -> Tensor:
