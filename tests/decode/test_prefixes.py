@@ -90,10 +90,8 @@ def test_collapsing_random_places(seed: int) -> None:
 def followed(found: Prefixes, row: int) -> dict[Sentence, float]:
     """The sentences of one image that have a path."""
     alive = found.total[row] > NONE / 2
-    rows = (found.words[row, alive].tolist(), found.count[row, alive], found.total[row, alive])
-    own = {
-        tuple(words[:count]): float(total) for words, count, total in zip(*rows, strict=True)
-    }
+    rows = (found.words[row, alive].tolist(), found.counts[row, alive], found.total[row, alive])
+    own = {tuple(words[:count]): float(total) for words, count, total in zip(*rows, strict=True)}
     assert len(own) == int(alive.sum())  # each once
     return own
 
@@ -139,7 +137,7 @@ def test_a_narrow_search_is_that_of_a_dictionary(width: int) -> None:
 
 
 def test_the_likeliest_sentence_is_not_that_of_the_likeliest_path() -> None:
-    """"a" has many paths, each less likely than silence alone."""
+    """A word has many paths, each less likely than silence alone."""
     chances = torch.full((1, 3, WORDS), 0.0, dtype=torch.float64)
     chances[..., BLANK], chances[..., 4] = 0.55, 0.45
     assert collapse(chances.log(), LENGTH, 1).words[0, 0, 0] == BLANK

@@ -1,6 +1,7 @@
 """CTC: the loss is the sum over all paths, and the places say what the contract asks for."""
 
 import math
+from itertools import product
 from typing import Any
 
 import pytest
@@ -16,19 +17,12 @@ from naic.models.captioners import take_weights
 from naic.models.ctc import CTC, PlacesCaptioner, PlacesConfig, log_likelihood
 from naic.models.transformer import PARALLEL
 from naic.text.vocabulary import NEVER, PAD, PERIOD, UNK
-from tests.decode.test_prefixes import collapsed, product
+from tests.decode.test_prefixes import collapsed
 from tests.models.small import FEATURES, images
+from tests.models.writers import TRANSFORMER
 
 WORDS, LENGTH = 7, 3
-SIZES: dict[str, Any] = {
-    "width": 16,
-    "heads": 2,
-    "encoder_layers": 2,
-    "decoder_layers": 2,
-    "hidden": 24,
-    "dropout": 0.0,
-    "length": LENGTH,
-}
+SIZES: dict[str, Any] = {**TRANSFORMER, "dropout": 0.0, "length": LENGTH}
 MASKED = torch.arange(4) < torch.tensor([4, 2, 3])[:, None]
 
 
@@ -229,9 +223,7 @@ def test_it_learns_captions_that_other_students_mix_up() -> None:
     config = PlacesConfig(**{**SIZES, "length": 5, "encoder_layers": 1, "decoder_layers": 1})
     model = PlacesCaptioner(config, FEATURES, 12)
     features = images(2, dtype=torch.float32)
-    words = torch.tensor(
-        [[[4, 5, 6, 0, 3], [7, 4, 5, 6, 0]], [[8, 8, 9, 10, 0], [8, 8, 9, 10, 0]]]
-    )
+    words = torch.tensor([[[4, 5, 6, 0, 3], [7, 4, 5, 6, 0]], [[8, 8, 9, 10, 0], [8, 8, 9, 10, 0]]])
     assert CTC.losses is not None
     optimiser = torch.optim.Adam(model.parameters(), lr=1e-2)
     for _ in range(50):

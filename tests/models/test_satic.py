@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
 from torch.testing import assert_close
 
 from naic.decode.policy import log_policy, spoken
@@ -66,11 +67,16 @@ def test_a_sentence_takes_one_pass_for_each_group(
 ) -> None:
     model, features = make(group), images(3)
     model.decoder.output.bias[PERIOD] = -1e4  # sentences of full length
-    asked = []
-    inside = model.decoder.layers[0].step
-    monkeypatch.setattr(
-        model.decoder.layers[0], "step", lambda *given: asked.append(0) or inside(*given)
-    )
+    asked: list[int] = []
+    layer: Any = model.decoder.layers[0]
+    inside = layer.step
+
+    def count(*given: Tensor) -> Tensor:
+        asked.append(len(given))
+        found: Tensor = inside(*given)
+        return found
+
+    monkeypatch.setattr(layer, "step", count)
     words = greedy(model, model.encode(features, MASK)).words
     assert bool(spoken(words).all())
     assert len(asked) == -(-LENGTH // group)
@@ -104,6 +110,7 @@ def test_in_fewer_kernels_it_says_the_same() -> None:
     assert torch.equal(own.words, other.words)
 
 
+@pytest.mark.slow
 @torch.no_grad()
 def test_a_compiled_step_is_compiled_once_for_each_word_of_a_group() -> None:
     """As `naic benchmark` has it; the turn is a number of the host's."""

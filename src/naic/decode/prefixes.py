@@ -1,10 +1,10 @@
 """Sentences of places that may be silent: connectionist temporal classification (CTC).
 
 More places than words: each says a word, or nothing (the blank, here the period, which no place can
-need: a sentence ends where nothing more is said). What T places say is a path. Its sentence is found
-by taking words that stand side by side and are the same for one word, and then leaving out the
-blanks (Graves et al. 2006). So a word is said twice in a row only if there is a blank between. A
-sentence has many paths; its probability is the sum of theirs.
+need: a sentence ends where nothing more is said). What T places say is a path. Its sentence is
+found by taking words that stand side by side and are the same for one word, and then leaving out
+the blanks (Graves et al. 2006). So a word is said twice in a row only if there is a blank between.
+A sentence has many paths; its probability is the sum of theirs.
 
 Two ways from the places' probabilities to words: the sentence of the likeliest path, and a search
 for the likeliest sentence, which adds up paths as it goes (prefix beam search, Graves et al. 2006,
@@ -72,13 +72,13 @@ class Prefixes(NamedTuple):
 
     Attributes:
         words: (B, W, N), PAD after the last word.
-        count: (B, W) how many words.
+        counts: (B, W) how many words.
         silent: (B, W) the logarithm of the probability of the paths whose last place is a blank.
         spoken: (B, W) of those whose last place says the last word.
     """
 
     words: Tensor
-    count: Tensor
+    counts: Tensor
     silent: Tensor
     spoken: Tensor
 
@@ -90,7 +90,7 @@ class Prefixes(NamedTuple):
     @property
     def last(self) -> Tensor:
         """(B, W) the last word; PAD if there is none."""
-        found = self.words.gather(2, (self.count - 1).clamp(min=0)[..., None])
+        found = self.words.gather(2, (self.counts - 1).clamp(min=0)[..., None])
         return found[..., 0]
 
 
@@ -125,7 +125,7 @@ def _further(now: Prefixes, own: Tensor, likely: Tensor, chance: Tensor) -> Pref
         likely: (B, K) its likeliest words, without the blank.
         chance: (B, K) theirs.
     """
-    width, total, last = now.count.shape[1], now.total, now.last
+    width, total, last = now.counts.shape[1], now.total, now.last
     again = own.gather(1, last)  # (B, W) of the last word
     silent = total + own[:, BLANK, None]
     spoken = now.spoken + again  # the same word, no blank between: still one word
@@ -139,14 +139,14 @@ def _further(now: Prefixes, own: Tensor, likely: Tensor, chance: Tensor) -> Pref
     same = last[..., None] == likely[:, None]  # (B, W, K)
     new = torch.where(same, now.silent[..., None], total[..., None]) + chance[:, None]
     there = (longer[..., None] & (last[:, None, :, None] == likely[:, None, None])).any(2)
-    full = now.count == now.words.shape[2]
+    full = now.counts == now.words.shape[2]
     new = new.masked_fill(there | full[..., None], NONE)
     both = torch.cat((torch.logaddexp(silent, spoken), new.flatten(1)), 1)  # (B, W + W·K)
     best, chosen = both.topk(width)
     grows = chosen >= width
     parents = torch.where(grows, (chosen - width) // likely.shape[1], chosen)
     word = likely.gather(1, ((chosen - width) % likely.shape[1]))
-    count = now.count.gather(1, parents)
+    count = now.counts.gather(1, parents)
     words = now.words.gather(1, parents[..., None].expand_as(now.words))
     at = torch.arange(words.shape[2], device=words.device) == count[..., None]  # (B, W, N)
     words = torch.where(at & grows[..., None], word[..., None], words)
@@ -161,8 +161,8 @@ def _further(now: Prefixes, own: Tensor, likely: Tensor, chance: Tensor) -> Pref
 def _longer(now: Prefixes) -> Tensor:
     """(B, W, W) whether prefix j is prefix i and one more word; of those that have a path."""
     places = torch.arange(now.words.shape[2], device=now.words.device)
-    shorter = now.words.masked_fill(places == (now.count - 1)[..., None], PAD)  # (B, W, N)
+    shorter = now.words.masked_fill(places == (now.counts - 1)[..., None], PAD)  # (B, W, N)
     alive = now.total > NONE / 2
     same = (now.words[:, :, None] == shorter[:, None]).all(-1)  # (B, W, W)
-    grown = (now.count > 0) & alive
+    grown = (now.counts > 0) & alive
     return same & alive[..., None] & grown[:, None]

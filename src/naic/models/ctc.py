@@ -93,7 +93,7 @@ def log_likelihood(logits: Tensor, words: Tensor) -> Tensor:
     said = (words != PAD) & (words != PERIOD)
     targets = words.where(said, BLANK)  # what is not said is not reached
     index = targets.flatten(1)[:, None].expand(-1, scores.shape[1], -1)  # (B, T, C·N)
-    own = (scores.gather(-1, index) - normaliser).unflatten(-1, words.shape[1:])  # (B, T, C, N)
+    own = (scores.gather(-1, index) - normaliser).view(*scores.shape[:2], *words.shape[1:])
     blank = (scores[..., BLANK, None] - normaliser)[..., None]  # (B, T, 1, 1)
     fresh = F.pad(targets[..., 1:] != targets[..., :-1], (1, 0))  # (B, C, N) no blank is needed
     begin = own.new_zeros(*words.shape[:2], 1)
@@ -138,8 +138,8 @@ def _beams(
         raise ConfigError("beam", f"width {width} and keep {keep} do not fit", hint)
     log_probs = log_policy(model(features, mask)[:, 0])  # (B, T, V)
     found = search(log_probs, model.length, width)
-    places = torch.arange(model.length, device=found.count.device)
-    words = torch.where(places == found.count[..., None], PERIOD, found.words)
+    places = torch.arange(model.length, device=found.counts.device)
+    words = torch.where(places == found.counts[..., None], PERIOD, found.words)
     scores = log_likelihood(log_probs, words).where(found.total > NONE / 2, -torch.inf)
     scores, order = scores.topk(width)
     return best_of(words.gather(1, order[..., None].expand_as(words)), scores, keep)

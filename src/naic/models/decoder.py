@@ -95,8 +95,9 @@ class DecoderLayer(nn.Module):
         """
         captions = x.flatten(0, 1)  # (B*C, N, D)
         causal = causal and heard is None
-        seen: Tensor = self.attention(self.attention_norm(captions), heard, causal=causal)
-        return (captions + self.dropout(seen)).view_as(x)
+        found = self.attention(self.attention_norm(captions), heard, causal=causal)
+        seen: Tensor = self.dropout(found)
+        return (captions + seen).view_as(x)
 
     def look(self, x: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:
         """All the rest of the layer: (B, C, N, D) to (B, C, N, D)."""

@@ -79,7 +79,7 @@ class GroupDecoder(Decoder):
         super().__init__(replace(config, length=places), words, causal=causal)
 
     def heard(self, memory: Memory, places: int) -> Tensor:
-        """(N', N') as it is added: 0 for places of the same group and of those before, else -inf."""
+        """(N', N') to be added: 0 for places of the same group and of those before, else -inf."""
         groups = torch.arange(places, device=memory.device) // self.group
         return additive(groups <= groups[:, None], memory.keys.dtype)
 
@@ -139,7 +139,7 @@ class GroupDecoder(Decoder):
             assert isinstance(layer, DecoderLayer)
             x = layer.step(x, keys, values, memory.mask, before, number, visible)
         scores: Tensor = self.output(self.norm(x))
-        return scores.unflatten(1, (group, width))
+        return scores.view(batch, group, width, -1)
 
     def follow(  # type: ignore[override]
         self, cache: GroupCache, parents: Tensor, position: Tensor
@@ -149,7 +149,7 @@ class GroupDecoder(Decoder):
         What its group heard was written for all k words of it at once.
         """
         end = position - position % self.group + self.group - 1
-        own = super().follow(cache.own, parents, end)  # type: ignore[arg-type]
+        own = super().follow(cache.own, parents, end)
         chosen = parents[:, None].expand_as(cache.heard)
         heard, said = cache.heard.gather(2, chosen), cache.said
         if said is not None and cache.turn:  # there are more words of this group
