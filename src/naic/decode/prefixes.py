@@ -1,8 +1,8 @@
 """Sentences of places that may be silent: connectionist temporal classification (CTC).
 
-More places than words: each says a word, or nothing (the blank, here the period, which no place can
-need: a sentence ends where nothing more is said). What T places say is a path. Its sentence is
-found by taking words that stand side by side and are the same for one word, and then leaving out
+More places than words: each says a word, or nothing (the blank, here the period, which no place
+needs else: a sentence ends where nothing more is said). What T places say is a path. Its sentence
+is found by taking words that stand side by side and are the same for one word, and then leaving out
 the blanks (Graves et al. 2006). So a word is said twice in a row only if there is a blank between.
 A sentence has many paths; its probability is the sum of theirs.
 
