@@ -124,7 +124,6 @@ def test_a_broken_run_ends_like_the_unbroken_one(
         ("student_xe", "fnic"),
         ("student_xe", "ctc"),
         ("teacher_xe", "satic"),
-        ("scst", "satic"),
     ],
 )
 def test_so_does_every_stage(
