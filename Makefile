@@ -16,7 +16,7 @@ SPICE := $(VENV)/spice
 RAY := $(VENV)/ray
 CACHE := $(CURDIR)/$(VENV)/cache
 PIP := $(BIN)/python -m pip --disable-pip-version-check
-EXTRAS := train,metrics,serve,onnx,timm,watch,docs,scale,dev
+EXTRAS := train,metrics,serve,onnx,timm,watch,regions,hub,docs,scale,dev
 
 .PHONY: demo test lint check check-slow bench wheel docs site clean
 

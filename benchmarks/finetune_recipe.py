@@ -42,6 +42,7 @@ from naic.models.chain import (
     marginals,
     sample,
     steps,
+    tempered,
     viterbi,
 )
 from naic.models.folder import load_model
@@ -64,6 +65,7 @@ class Variant:
         cmal: steps of CMAL.
         rate: the highest learning rate.
         samples: sentences of an image.
+        temperature: of the policy that is sampled and learns.
         kl: weight of the divergence from the start.
         people: weight of cross-entropy with people's captions inside CMAL.
         own: weight of cross-entropy with the model's own captions inside CMAL (rehearsal).
@@ -76,6 +78,7 @@ class Variant:
     cmal: int = STEPS
     rate: float = 3e-4
     samples: int = 20
+    temperature: float = 1.0
     kl: float = 0.02
     people: float = 0.0
     own: float = 0.0
@@ -98,6 +101,9 @@ VARIANTS = (
     Variant("rate 1e-4", rate=1e-4),
     Variant("rate 1e-3", rate=1e-3),
     Variant("one caption of each photo", captions=1),
+    Variant("temperature 2", temperature=2.0),
+    Variant("temperature 3", temperature=3.0),
+    Variant("temperature 3, rate 1e-3", temperature=3.0, rate=1e-3),
 )
 
 
@@ -193,13 +199,16 @@ def learning(model: TransformerCaptioner, learns: str) -> list[Tensor]:
     return [p for p in model.parameters() if p.requires_grad]
 
 
-def from_start(start: TransformerCaptioner, policy: Steps, encoded: Tensor) -> Tensor:
-    """The divergence of the speakers from the start model, as `cmal.kl` has it."""
+@torch.no_grad()
+def start_chain(start: TransformerCaptioner, encoded: Tensor, words: Tensor) -> Chain:
+    """The start model's chain over the same words."""
     assert start.transitions is not None
-    with torch.no_grad():
-        scores, _ = speak(start, encoded)
-        chain = start.transitions.chain(scores.logits[:, 0], scores.context[:, 0], policy.words)
-        before = steps(chain)
+    scores, _ = speak(start, encoded)
+    return start.transitions.chain(scores.logits[:, 0], scores.context[:, 0], words)
+
+
+def from_start(policy: Steps, before: Steps) -> Tensor:
+    """The divergence of the speakers from the start model, as `cmal.kl` has it."""
     reached = marginals(Steps(*(part.detach() for part in policy)))
     return (divergence(policy, before, reached).sum(1) / reached.sum((1, 2))).mean()
 
@@ -234,14 +243,16 @@ def run(trial: Trial, variant: Variant, seed: int) -> dict[str, Any]:
 
     def cmal(rows: Tensor) -> Tensor:
         scores, chain, encoded = forward(rows)
-        policy = steps(chain)
+        policy = steps(tempered(chain, variant.temperature))
         said = sample(policy, variant.samples)
         reward = rewards.score(said.flatten(0, 1), rows.repeat_interleave(variant.samples))
         reward = reward.view(len(rows), -1)
         advantage = team_advantage(reward, leave_one_out(reward), spoken(said))
         loss = policy_loss(log_prob(policy, said), advantage, spoken(said)) / reward.numel()
         if variant.kl:
-            loss = loss + variant.kl * from_start(trial.start, policy, encoded)
+            chain = start_chain(trial.start, encoded, chain.words)
+            before = steps(tempered(chain, variant.temperature))
+            loss = loss + variant.kl * from_start(policy, before)
         if variant.people:
             loss = loss + variant.people * xe(scores, people[rows])
         if variant.own:

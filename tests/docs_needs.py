@@ -27,6 +27,7 @@ from naic.cli.train import _parse as parse_train
 from naic.tasks.export_web import RUNTIME_FILES
 from naic.tasks.study.spec import read_study, runs_of
 from naic.train.config import read_settings
+from tests.data.regions import files as region_files
 from tests.runtime.small import make_model
 from tests.tasks.shards.made import make_tar
 from tests.tasks.show.runs import make_run
@@ -106,9 +107,23 @@ def prepare(words: list[str], options: Any) -> list[str]:
         captions(Path(options.source), options.images)
         for folder in options.images:
             folder.mkdir(exist_ok=True)
+    if options.features:
+        imported(options)
     if options.weights is not None:
         seeing(options.weights, options.backbone)
     return dry([*words, "--batch", "4", "--limit", "12"])
+
+
+def imported(options: Any) -> None:
+    """Features of the images that `captions` tells of, and their sizes."""
+    writers = {"npz": region_files.att, "tsv": region_files.tsv}
+    seen = region_files.see(tuple(range(1, 13)))
+    for name in options.features:
+        kind, _, path = name.partition(":")
+        Path(path).mkdir()
+        writers[kind](Path(path) if kind == "tsv" else Path(path).parent, seen)
+    for path in options.sizes:
+        region_files.write_sizes(path, tuple(seen))
 
 
 def show(words: list[str], options: Any) -> list[str]:
@@ -130,6 +145,15 @@ def store(folder: Path, backbone: str = "efficientnet-lite0") -> None:
         assert main([*words, "--out", str(folder)]) == 0
 
 
+def boxed_store(folder: Path) -> None:
+    """Imported features, with boxes."""
+    source = Path("made/boxed.json")
+    captions(source)
+    given = region_files.tsv(source.parent, region_files.see(tuple(range(1, 13))))
+    words = ["prepare", "karpathy", str(source), "--features", given, "--out", str(folder)]
+    assert main(words) == 0
+
+
 def write_modules(page: Path) -> None:
     """The modules that a page prints, each under the name that its first line has."""
     codes = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
@@ -147,7 +171,10 @@ def train(words: list[str], options: Any) -> list[str]:
     data = settings.data
     teacher = Path("made/teacher")
     for folder in (data.features, *data.unlabelled):
-        store(folder, "pixels" if "pixels" in folder.name else "efficientnet-lite0")
+        if settings.model.get("boxes"):
+            boxed_store(folder)
+        else:
+            store(folder, "pixels" if "pixels" in folder.name else "efficientnet-lite0")
     if settings.start is not None:
         of = "causal" if settings.stage == "student_xe" else settings.captioner
         make_model(settings.start, of)
@@ -184,16 +211,17 @@ def study(words: list[str], options: Any) -> list[str]:
     asked = read_study(options)
     own = asked.settings
     assert own.features is not None
-    assert own.teacher is not None
-    make_model(own.start, "parallel")
-    make_model(own.teacher, "causal")
+    if own.start is not None:
+        make_model(own.start, "parallel")
+    if own.teacher is not None:
+        make_model(own.teacher, "causal")
     runs = [runs_of(asked, variant, options).values() for variant in asked.variants]
     for data in (run.data for some in runs for run in some):
         sources = (own.features, *data.unlabelled)
         for folder in sources:
             store(folder)
         for pseudo, source in zip(data.pseudo, sources, strict=False):
-            if not pseudo.exists():
+            if not pseudo.exists() and not pseudo.is_relative_to(options.out):
                 made = ["--features", str(source), "--splits", "train", "--out", str(pseudo)]
                 assert main(["distil", str(own.teacher), *made]) == 0
     return dry(words)

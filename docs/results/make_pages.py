@@ -24,6 +24,7 @@ from scale_page import scale_pages  # type: ignore[import-not-found]
 from serving_page import serving_pages  # type: ignore[import-not-found]
 from speed_page import speed_pages  # type: ignore[import-not-found]
 from student_page import student_pages  # type: ignore[import-not-found]
+from systems_page import systems_pages  # type: ignore[import-not-found]
 from training_page import training  # type: ignore[import-not-found]
 
 FOLDER = Path(__file__).parent
@@ -332,6 +333,7 @@ PAGES: dict[str, Callable[[], str]] = {
     **speed_pages(),
     **finetune_pages(),
     **student_pages(),
+    **systems_pages(),
     **house_pages(),
     **scale_pages(),
     **serving_pages(),

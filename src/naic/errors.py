@@ -70,6 +70,10 @@ class MetricError(NaicError):
     """A metric that could not be computed: its reference program failed or ran out of time."""
 
 
+class HubError(NaicError):
+    """The model hub refused what was asked of it, or could not be reached."""
+
+
 class MissingExtraError(NaicError):
     """A package that belongs to an optional extra is not installed."""
 

@@ -25,6 +25,7 @@ from naic.models.chain import (
     marginals,
     sample,
     steps,
+    tempered,
     viterbi,
 )
 from naic.models.config import TransformerConfig
@@ -145,6 +146,18 @@ def test_marginals_and_entropy(seed: int) -> None:
         assert_close(found[row], exact, rtol=0, atol=1e-12)
         whole = -sum(float(p * p.log()) for p in listing.values())
         assert float(unsure[row].sum()) == pytest.approx(whole, abs=1e-12)
+
+
+def test_at_another_temperature() -> None:
+    """p^(1 / T), normalised; the likeliest sentence stays the likeliest."""
+    chain = chain_of(1)
+    flat = tempered(chain, 2.5)
+    assert torch.equal(viterbi(flat), viterbi(chain))
+    for row in range(2):
+        before, found = chances(chain, row), chances(flat, row)
+        total = sum(float(p) ** 0.4 for p in before.values())
+        for sentence, chance in found.items():
+            assert float(chance) == pytest.approx(float(before[sentence]) ** 0.4 / total, abs=1e-12)
 
 
 def test_divergence_from_another_chain_of_the_same_words() -> None:

@@ -26,7 +26,7 @@ from tests.models.writers import GRIDS, SIZES, writer
 
 COUNTS = (4, 1, 3)
 MASK = torch.arange(4) < torch.tensor(COUNTS)[:, None]
-LEARNING = {"nic": 2e-2, "updown": 2e-2}  # rates; others learn by less
+LEARNING = {"nic": 2e-2, "updown": 2e-2, "vsua": 1e-2}  # rates; others learn by less
 each = pytest.mark.parametrize("name", list(SIZES))
 
 

@@ -24,8 +24,9 @@ from naic.runtime.calibration import (
 )
 from naic.runtime.captioner import Captioner
 from naic.tasks.export import export_model
+from naic.tasks.export_options import ExportOptions
 from naic.tasks.finetune.steps import write_start
-from naic.tasks.options import ExportOptions, PackOptions
+from naic.tasks.options import PackOptions
 from naic.tasks.pack import pack_model
 from tests.runtime.small import NETWORK, PIXELS, make_model
 

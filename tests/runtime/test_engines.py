@@ -209,8 +209,9 @@ def test_the_kernels_of_our_own_are_used_in_graphs_of_few_images(
     from naic.runtime import fused
 
     torch.manual_seed(0)
-    sizes = {"width": 512, "heads": 8, "encoder_layers": 1, "decoder_layers": 2, "hidden": 2048}
-    config = TransformerConfig(**sizes, length=16, grid=True, dropout=0.0, backbone=NETWORK)
+    config = TransformerConfig(
+        encoder_layers=1, decoder_layers=2, grid=True, dropout=0.0, backbone=NETWORK
+    )
     model = TransformerCaptioner(config, PATCH, 1000, causal=False).eval()
     with torch.no_grad():
         model.decoder.output.weight.mul_(3)  # sure of its words

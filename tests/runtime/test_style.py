@@ -13,8 +13,9 @@ from naic.files import STYLE
 from naic.models.folder import load_model
 from naic.runtime.captioner import Captioner
 from naic.tasks.export import export_model
+from naic.tasks.export_options import ExportOptions
 from naic.tasks.finetune.steps import write_start
-from naic.tasks.options import ExportOptions, PackOptions
+from naic.tasks.options import PackOptions
 from naic.tasks.pack import pack_model
 from naic.text.style import Style, read_style
 from naic.text.tokeniser import tokenise

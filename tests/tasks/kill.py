@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -24,6 +25,9 @@ from naic.files import TEMPORARY_SUFFIX
 
 IMAGES, PER_SHARD = 384, 16
 POLL_SECONDS = 0.0002
+
+
+Words = Callable[[Path], list[str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +46,9 @@ def command(out: Path) -> list[str]:
     return [sys.executable, "-m", "naic", *words.split(), "--out", str(out)]
 
 
-def start(out: Path) -> subprocess.Popen[bytes]:
+def start(out: Path, words: Words = command) -> subprocess.Popen[bytes]:
     quiet = subprocess.DEVNULL
-    return subprocess.Popen(command(out), stdout=quiet, stderr=quiet, start_new_session=True)
+    return subprocess.Popen(words(out), stdout=quiet, stderr=quiet, start_new_session=True)
 
 
 def being_written(out: Path) -> set[str]:
@@ -69,10 +73,10 @@ def what_was_hit(out: Path, leftovers: set[str], shards_before: int) -> str:
     return computing if shards > shards_before else f"start-up, or {computing}"
 
 
-def strike(out: Path, delay: float, *, during_a_write: bool) -> Kill | None:
+def strike(out: Path, delay: float, *, during_a_write: bool, words: Words = command) -> Kill | None:
     """Start a run and kill it; None when it ended by itself before."""
     began, leftovers, shards_before = time.monotonic(), being_written(out), whole_shards(out)
-    with start(out) as process:
+    with start(out, words) as process:
         while process.poll() is None:
             late_enough = time.monotonic() - began >= delay
             leftovers &= being_written(out)  # what is gone and comes again is new
@@ -92,11 +96,16 @@ def strike(out: Path, delay: float, *, during_a_write: bool) -> Kill | None:
     return Kill(round(time.monotonic() - began, 3), hit, whole_shards(out))
 
 
-def trials(kills: int, seed: int, folder: Path) -> tuple[list[Kill], dict[str, bool]]:
-    """So many real kills, and for each store that was finished whether it is the unbroken one."""
+def trials(
+    kills: int, seed: int, folder: Path, words: Words = command
+) -> tuple[list[Kill], dict[str, bool]]:
+    """So many real kills, and for each store that was finished whether it is the unbroken one.
+
+    `words` is the command for a folder, of so many images in so large shards.
+    """
     rng = random.Random(seed)
     began = time.monotonic()
-    with start(folder / "unbroken") as process:
+    with start(folder / "unbroken", words) as process:
         assert process.wait() == 0
     duration = time.monotonic() - began
     struck: list[Kill] = []
@@ -106,11 +115,12 @@ def trials(kills: int, seed: int, folder: Path) -> tuple[list[Kill], dict[str, b
         before = len(struck)
         for _ in range(rng.randint(1, 4)):  # so many kills before this store may be finished
             during_a_write = len(struck) % 3 == 2
-            hit = strike(out, rng.uniform(0, duration), during_a_write=during_a_write)
+            delay = rng.uniform(0, duration)
+            hit = strike(out, delay, during_a_write=during_a_write, words=words)
             if hit is None:
                 break
             struck.append(hit)
-        with start(out) as process:  # finishes it, or finds it finished
+        with start(out, words) as process:  # finishes it, or finds it finished
             assert process.wait() == 0
         if len(struck) > before:  # a store that was never hit proves nothing
             identical[out.name] = same(out, folder / "unbroken")

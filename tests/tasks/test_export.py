@@ -14,7 +14,7 @@ from naic.runtime.captioner import Captioner
 from naic.runtime.graphs import precisions
 from naic.runtime.load import load_whole
 from naic.tasks.export import ExportReport, export_model
-from naic.tasks.options import ExportOptions
+from naic.tasks.export_options import ExportOptions
 from naic.text.vocabulary import Vocabulary
 from tests.tasks.packs import CARD, NETWORK, VOCABULARY, make_model
 

@@ -20,8 +20,8 @@ from naic.errors import ConfigError
 from naic.files import whole_folder
 from naic.runtime.captioner import Captioner
 from naic.tasks.export import export_model
+from naic.tasks.export_options import ExportOptions
 from naic.tasks.export_web import PARTS, RUNTIME, RUNTIME_FILES, find_runtime, write_page
-from naic.tasks.options import ExportOptions
 from naic.text.vocabulary import SPECIAL, Vocabulary
 from tests.tasks.packs import NETWORK, make_model
 

@@ -16,7 +16,8 @@ from naic.tasks.benchmark.rows import BenchmarkOptions
 from naic.tasks.benchmark.run import benchmark
 from naic.tasks.distil import distil
 from naic.tasks.export import export_model
-from naic.tasks.options import DistilOptions, ExportOptions, PackOptions
+from naic.tasks.export_options import ExportOptions
+from naic.tasks.options import DistilOptions, PackOptions
 from naic.tasks.pack import pack_model
 from naic.train.logs import read_metrics
 from tests.images.images import encode, photo

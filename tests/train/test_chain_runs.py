@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from naic.errors import ConfigError
-from naic.models.chain import TRANSITIONS
+from naic.models.chain import TRANSITIONS, entropy, marginals, steps, tempered
 from naic.models.folder import load_model
 from naic.models.transformer import TransformerCaptioner
 from naic.train import chain_stages, checkpoint
@@ -15,7 +15,9 @@ from naic.train.inputs import find_inputs
 from naic.train.loop import train
 from naic.train.settings import CMALSettings, Settings
 from naic.train.stages import STAGES
+from tests.models.small import FEATURES, SIZES
 from tests.train.runs import make_learnable_store, make_settings
+from tests.train.stage_cases import Table, make_batch, make_tools, sentence
 
 
 def test_what_is_refused() -> None:
@@ -82,3 +84,29 @@ def test_a_student_that_heard_nobody_goes_on_with_transitions(tmp_path: Path) ->
         assert "transitions" not in settings.model
         with pytest.raises(ConfigError, match=why):
             find_inputs(settings)
+
+
+class Long(Table):
+    """More words are worth more."""
+
+    def of(self, words: list[int]) -> float:
+        return float(len(sentence(words)))
+
+
+def test_a_temperature_is_that_of_the_chain() -> None:
+    """By the entropy of its speakers, which is logged; weights that are apart learn from it."""
+    sizes = replace(SIZES, transitions=2)
+    model = TransformerCaptioner(sizes, FEATURES, 12, causal=False).double().eval()
+    batch, logged = make_batch(2), []
+    for temperature in (1.0, 4.0):
+        own = {"baseline": "loo", "samples": 2, "temperature": temperature}
+        tools = make_tools("cmal", model, Long({}), cmal=own)
+        logged.append(float(STAGES["cmal"].step(model, batch, tools)[1]["entropy"]))
+        scores = model(batch.features, batch.mask)
+        assert model.transitions is not None
+        chain = model.transitions.chain(scores.logits[:, 0], scores.context[:, 0])
+        policy = steps(tempered(chain, temperature))
+        reached = marginals(policy)
+        own_entropy = entropy(policy, reached).sum(1) / reached.sum((1, 2))
+        assert logged[-1] == pytest.approx(float(own_entropy.mean().detach()), rel=1e-6)
+    assert logged[1] > logged[0] + 0.01

@@ -133,6 +133,28 @@ def test_the_start_model_holds_back(rewards: Rewards) -> None:
     assert float(nearer["kl"]) < float(logs["kl"])
 
 
+def test_a_temperature_is_that_of_the_policy(rewards: Rewards) -> None:
+    """The step at 2.5 of one model is that at 1 of another, whose logits are 2.5 times smaller."""
+    hot, batch = small(causal=False, words=16), make_batch(3)
+    cool = copy.deepcopy(hot)
+    with torch.no_grad():
+        for parameter in cool.decoder.output.parameters():
+            parameter.div_(2.5)
+    found = []
+    for model, temperature in ((hot, 2.5), (cool, 1.0)):
+        own = {"topk": 3, "samples": 2, "entropy": 0.1, "temperature": temperature}
+        tools = make_tools("cmal", model, rewards, cmal=own)
+        torch.manual_seed(3)
+        loss, logs = STAGES["cmal"].step(model, batch, tools)
+        found.append((loss, logs, gradients(loss, model)))
+    (loss, logs, before), (other, same, after) = found
+    assert_close(loss, other, rtol=1e-9, atol=1e-12)
+    assert_close(logs["entropy"], same["entropy"], rtol=1e-9, atol=1e-12)
+    for (name, _), one, two in zip(hot.named_parameters(), before, after, strict=True):
+        scale = 2.5 if name.startswith("decoder.output.") else 1.0
+        assert_close(one * scale, two, rtol=1e-6, atol=1e-10)
+
+
 def test_what_it_began_with_is_seen_whole_and_stays(rewards: Rewards) -> None:
     """Dropout and hidden regions are for the model that learns."""
     model = small(causal=False, words=16).train()

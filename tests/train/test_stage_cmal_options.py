@@ -42,6 +42,7 @@ BASELINES: list[dict[str, Any]] = [
     {"baseline": "cf"},
     {"baseline": "cf", "samples": 2, "entropy": 0.1, "xe": 0.3, "topk": 4},
     {"baseline": "cf", "gradient": "all", "topk": 4},
+    {"baseline": "cf", "temperature": 3.0},
 ]
 
 
@@ -58,7 +59,7 @@ def rewards(tmp_path_factory: pytest.TempPathFactory) -> Rewards:
 
 
 def test_the_default_is_the_papers() -> None:
-    assert CMALSettings() == CMALSettings(2, "cf", 1, 0.0, 0.0, 0.0, "sampled")
+    assert CMALSettings() == CMALSettings(2, "cf", 1, 1.0, 0.0, 0.0, 0.0, "sampled")
 
 
 def test_what_is_logged_of_two_samples() -> None:

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from naic.backbones.inside import PREFIX
 from naic.data.decoding import decode_batches
+from naic.data.features import IMPORTED
 from naic.data.joined import TUNED
 from naic.device import choose_device, keep_freed_memory
 from naic.errors import BackboneError, ConfigError, ImageError, MissingExtraError
@@ -204,6 +205,10 @@ def backbone_spec(name: str, made_with: Sequence[str] | None = None) -> Backbone
         return _TIMM
     if all(BACKBONES.get(part.split("@")[0]) is _VIT for part in plain.split("+")):
         return _VIT  # one, perhaps with the side of its grid, or several joined
+    if plain.split(":")[0] == IMPORTED:
+        why = "these features were there already, and naic cannot make them of an image"
+        hint = "A model that learnt from them reads feature stores only: naic prepare --features."
+        raise BackboneError(name, why, hint)
     spec = BACKBONES.get(plain)
     if spec is None or (name != plain and spec.weightless):
         hint = f"Try {', '.join(BACKBONES)} or {TIMM}NAME. {asks_for(made_with)}"

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from naic.cli.main import parse
 from naic.tasks.export import GRAPH, ExportReport, export_model
+from naic.tasks.export_options import ExportOptions
 from naic.tasks.export_web import HINT, PAGE, RUNTIME
-from naic.tasks.options import ExportOptions
 
 HELP = """Turn a model into one ONNX graph, for programs without PyTorch.
 

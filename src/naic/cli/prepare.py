@@ -17,7 +17,7 @@ from naic.progress import Callbacks
 from naic.tasks.options import PrepareOptions
 from naic.tasks.prepare import Prepared, PrepareDryRun, dry_run, prepare
 
-HELP = """Turn a dataset or a folder of images into a feature store.
+HELP = """Turn a dataset or a folder of images into a feature store, or features that exist already.
 
 A run that was cut off goes on when the same command is given again. Exit code 3 means: done, but
 some rows or images could not be used; errors.jsonl in the store names each of them.
@@ -93,6 +93,8 @@ def _print_prepared(done: Prepared) -> int:
     made = len(done.reading.records) - done.resumed
     earlier = f"; {done.resumed:,} were there already" if done.resumed else ""
     print(f"time:     {done.seconds:.1f} s for {made:,} images{earlier}")
+    if done.unused:
+        print(f"unused:   features of {done.unused:,} images that are none of these")
     print(f"store:    {done.store.folder}")
     if done.errors:
         print_problems(done.errors, str(done.store.folder / "errors.jsonl"))

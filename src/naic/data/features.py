@@ -45,6 +45,8 @@ _FURTHER: tuple[tuple[View, str, str], ...] = (
     ("mirrored", MIRRORED_ID, MIRRORED_NAME),
     ("cropped", CROPPED_ID, CROPPED_NAME),
 )
+IMPORTED = "imported"  # in the index, as backbone: features that were there already
+BOX_NUMBERS = 4  # left, top, right and bottom: the last numbers of a region in a store with boxes
 PLUGIN = "plugin"  # in the index of a store: the module that its backbone came from, for people
 _ARRAYS = {**dict(KINDS.values()), "I64": "<i8"}
 Mask = npt.NDArray[np.bool_]
@@ -159,14 +161,28 @@ class FeatureStore:
         """What the numbers are: float16, or uint8 for pixels."""
         return np.dtype(KINDS[self.index["dtype"]][1])
 
+    @property
+    def boxes(self) -> bool:
+        """Whether the last four numbers of each region are its box, in shares of the sides."""
+        return self.index.get("boxes") is True
+
+    @property
+    def origin(self) -> str:
+        """What made the features, for people."""
+        name, pixels = self.index["backbone"], self.index["pixels"]
+        return f"{name} at {pixels} pixels" if pixels else str(name)
+
     def describe(self) -> str:
         """One line for people: how many, of what shape, how big, from which backbone."""
-        index = self.index
+        index, regions = self.index, self.index["regions"]
         size = sum(shard["regions"] for shard in index["shards"]) * self.dim * self.dtype.itemsize
+        if isinstance(regions, list):
+            fewest, most = regions
+            regions = most if fewest == most else f"{fewest} to {most}"
+        dim = f"({self.dim - BOX_NUMBERS} + box)" if self.boxes else self.dim
         return (
-            f"{len(self):,} images of {index['regions']} x {self.dim} {index['dtype']}, "
-            f"{size / 1e9:.3g} GB in {len(index['shards'])} shards, "
-            f"{index['backbone']} at {index['pixels']} pixels"
+            f"{len(self):,} images of {regions} x {dim} {index['dtype']}, "
+            f"{size / 1e9:.3g} GB in {len(index['shards'])} shards, {self.origin}"
         )
 
     @cached_property

@@ -81,15 +81,20 @@ class StoreWriter:
     def finish(self, problems: Sequence[Problem] = ()) -> FeatureStore:
         """Describe the whole store from its shards; `problems` are the reader's."""
         lines, errors, shards = [], [_line(asdict(p)) for p in problems], []
+        counts = set[int]()
         for number in range(-(-len(self.records) // self.per_shard)):
             shard, note = map_shard(self._path(number))
             lines += [_line(_row(self.records[position])) for position in note["positions"]]
             errors += [_line(asdict(Problem(*error[1:]))) for error in note["errors"]]
             name = self._path(number).name
             shards.append({"file": name, "images": len(shard), "regions": len(shard.features)})
+            counts |= {int(count) for count in np.diff(shard.ends, prepend=0)}
+        described = dict(self.settings)
+        # where an image's number of regions is no setting: the fewest, and the most
+        described.setdefault("regions", [min(counts, default=0), max(counts, default=0)])
         index = {
             "format": FORMAT,
-            **self.settings,
+            **described,
             **self.notes,
             "images": len(lines),
             "errors": len(errors),

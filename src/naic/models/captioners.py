@@ -57,6 +57,7 @@ CAPTIONERS = Captioners(
         "updown": "updown:UPDOWN",
         "ort": "ort:ORT",
         "eta": "eta:ETA",
+        "vsua": "vsua:VSUA",
         "mnic": "mnic:MNIC",
         "fnic": "fnic:FNIC",
     }

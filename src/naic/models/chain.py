@@ -119,6 +119,11 @@ class Transitions(nn.Module):
         return Chain(words, log_probs.gather(-1, words), self.pairs(words, context))
 
 
+def tempered(chain: Chain, temperature: float) -> Chain:
+    """The distribution ∝ p^(1 / temperature): above 1 flatter, with the same likeliest sentence."""
+    return Chain(chain.words, chain.scores / temperature, chain.pairs / temperature)
+
+
 def messages(chain: Chain) -> Tensor:
     """(B, N, K) β: the logarithm of all that can come after agent n has said its i-th word.
 

@@ -2,11 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from naic.errors import ConfigError
 
 OLD_KEYS = {"eyes": "backbone"}  # of [model], as an earlier naic wrote them
+Boxes = Literal["", "coded", "apart"]  # what becomes of the boxes that regions end in
 MOST = 1024  # layers and places: a stranger's config must not keep us busy for ever
 
 
@@ -29,6 +30,9 @@ class TransformerConfig:
         length: Words of a caption at most, its period counted; also the number of agents.
         grid: The regions are a square grid in reading order, and the encoder is told each one's
             row and column. Not in the paper, whose regions come in no order.
+        boxes: For a feature store with boxes, which are the last four numbers of each region:
+            "coded", the encoder is told each region's corners and area; "apart", it is not, and
+            only who relates regions (ort) knows of them. Empty: the store has none.
         backbone: The backbone inside the model, such as efficientnet-lite2: the model takes pixels,
             and the backbone learns with the rest. Empty: the model takes features, and the backbone
             that makes them stays as it is.
@@ -50,6 +54,7 @@ class TransformerConfig:
     dropout: float = 0.1
     length: int = 16
     grid: bool = False
+    boxes: Boxes = ""
     backbone: str = ""
     seen: float = 1.0
     crop: float = 0.75
@@ -74,6 +79,9 @@ class TransformerConfig:
         if self.grid and self.width % 4:
             why = f"{self.width} cannot be halved into even codes of a row and a column"
             raise ConfigError("model.width", why, "Choose a multiple of 4, or grid = false.")
+        if self.boxes and self.backbone:
+            why = f"a model that sees by its own {self.backbone} gets no boxes from a detector"
+            raise ConfigError("model.boxes", why, "Leave it out.")
         for name in ("seen", "crop"):
             value = getattr(self, name)
             if not 0 < value <= 1:

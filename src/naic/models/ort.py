@@ -10,8 +10,9 @@ scores ω_A (eq. 6 and 7): ω = ω_G exp(ω_A), normalised over n. That is the s
 so attention stays as it is and gets one more term to add. Decoder, search and sampling are those of
 the causal captioner.
 
-What differs from the paper: boxes are the cells of a square grid instead of a detector's; layers
-are normalised before attention instead of after it; see docs/decisions/046-ort.md.
+What differs from the paper: where features come with no boxes of a detector, these are the cells
+of a square grid; layers are normalised before attention instead of after it; see
+docs/decisions/046-ort.md and 060-regions.md.
 """
 
 import math
@@ -28,6 +29,7 @@ from naic.models.layers import grid_side, linear
 from naic.models.transformer import CAUSAL, Encoder, TransformerCaptioner
 
 NEAREST = 1e-3  # in widths of the box: where two centres are level the logarithm has no value
+THINNEST = 1e-3  # of the image: no box is less wide or high, not even one that only fills up
 LEAST = 1e-6  # of ω_G, for the same reason
 SCALE, LONGEST = 100.0, 1000.0  # of λ before its waves, and of these, as in relation networks
 
@@ -55,11 +57,17 @@ class RelationConfig(TransformerConfig):
 
 def grid_boxes(regions: int, device: torch.device) -> Tensor:
     """(R, 4) centre, width and height of each cell of a square grid, in cells, in reading order."""
-    hint = "Use the captioner causal for these features."
+    hint = "Use the captioner causal for these features, or prepare them with boxes."
     side = grid_side(regions, "captioner", hint)
     places = torch.arange(regions, device=device)
     centres = torch.stack((places % side, places // side), -1) + 0.5
     return torch.cat((centres, torch.ones_like(centres)), -1)
+
+
+def centred(boxes: Tensor) -> Tensor:
+    """(..., 4) centre, width and height of boxes by their corners, in float32."""
+    first, last = boxes.float().chunk(2, -1)  # (..., 2) each
+    return torch.cat(((first + last) / 2, (last - first).clamp(min=THINNEST)), -1)
 
 
 def relations(boxes: Tensor) -> Tensor:
@@ -87,15 +95,19 @@ class RelationEncoder(Encoder):
         # W_G of all heads of all layers: one multiplication serves them all
         self.weigh = linear(self.geometry, 1, blocks=config.encoder_layers * config.heads)
 
-    def added(self, x: Tensor, blocked: Tensor | None) -> Sequence[Tensor | None]:
-        """The logarithms of ω_G of each layer, (1, H, R, R): all images have the same grid."""
-        regions = x.shape[1]
-        told = waves(relations(grid_boxes(regions, x.device)), self.geometry)  # (R, R, G)
+    def added(
+        self, x: Tensor, blocked: Tensor | None, boxes: Tensor | None
+    ) -> Sequence[Tensor | None]:
+        """The logarithms of ω_G of each layer, (B, H, R, R); (1, H, R, R) of the same grid."""
+        placed = grid_boxes(x.shape[1], x.device)[None] if boxes is None else centred(boxes)
+        told = waves(relations(placed), self.geometry)  # (B, R, R, G)
         if not torch.is_autocast_enabled(x.device.type):
             told = told.to(x.dtype)
         found: Tensor = self.weigh(told)
         logs = found.float().clamp(min=LEAST).log().to(found.dtype)  # ReLU, and then the logarithm
-        layers = logs.permute(2, 0, 1).view(-1, 1, self.heads, regions, regions).unbind(0)
+        images, regions = told.shape[:2]
+        parts = logs.permute(3, 0, 1, 2).reshape(-1, self.heads, images, regions, regions)
+        layers = parts.transpose(1, 2).unbind(0)
         return [layer if blocked is None else layer + blocked for layer in layers]
 
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from naic.models.config import TransformerConfig
+from naic.models.config import Boxes, TransformerConfig
 
 
 @dataclass(frozen=True)
@@ -21,6 +21,8 @@ class Sizes:
         length: Words of a caption at most, its period counted.
         grid: The regions are a square grid in reading order, and the encoder is told each one's
             row and column.
+        boxes: For a feature store with boxes: "coded", the encoder is told each region's corners
+            and area; "apart", it is not. Empty: the store has none.
         seen: Share of an image's regions that are seen while training, others each time. For
             images that all have the same number of them.
     """
@@ -33,6 +35,7 @@ class Sizes:
     dropout: float = 0.1
     length: int = 16
     grid: bool = False
+    boxes: Boxes = ""
     seen: float = 1.0
 
     def __post_init__(self) -> None:
@@ -50,5 +53,6 @@ class Sizes:
             dropout=self.dropout,
             length=self.length,
             grid=self.grid,
+            boxes=self.boxes,
             seen=self.seen,
         )

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from naic.decode.policy import choose, log_policy, parallel
 from naic.errors import ConfigError
 from naic.models import writing
+from naic.models.boxes import BoxCodes, own_size, take_apart
 from naic.models.chain import ChainScores, Transitions, steps
 from naic.models.chain import sample as sample_chain
 from naic.models.config import TransformerConfig
@@ -53,15 +54,17 @@ def some_regions(x: Tensor, share: float) -> Tensor:
 class Encoder(nn.Module):
     """Features of any width in, the model's own view of each region out.
 
-    Regions get no positions unless the config says that they are a grid: those of a detector have
-    no order.
+    Regions get no positions unless the config says that they are a grid, or that they end in the
+    boxes of a detector: its regions have no order.
     """
 
     def __init__(self, config: TransformerConfig, features: int) -> None:
         super().__init__()
         self.codes: nn.Module | None = GridCodes() if config.grid else None
+        self.boxed = bool(config.boxes)
+        self.box_codes = BoxCodes(config.width) if config.boxes == "coded" else None
         self.seen = config.seen
-        self.project = linear(features, config.width)
+        self.project = linear(own_size(features, config.boxes), config.width)
         self.project_norm = nn.LayerNorm(config.width)
         self.dropout = nn.Dropout(config.dropout)
         self.layers = nn.ModuleList(EncoderLayer(config) for _ in range(config.encoder_layers))
@@ -69,6 +72,9 @@ class Encoder(nn.Module):
 
     def forward(self, features: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor | None]:
         """(B, R, F) to (B, R, D), and the mask (B, R) as attention takes it, (B, 1, 1, R)."""
+        boxes = None
+        if self.boxed:
+            features, boxes = take_apart(features)
         if not torch.is_autocast_enabled(features.device.type):  # autocast chooses by itself
             features = features.to(self.project.weight.dtype)
         projected: Tensor = self.project(features)
@@ -78,18 +84,25 @@ class Encoder(nn.Module):
         x: Tensor = self.project_norm(self.dropout(projected.relu()))
         if self.codes is not None:
             x = x + self.codes(x)
+        if self.box_codes is not None and boxes is not None:
+            x = x + self.box_codes(boxes)
         if self.training and self.seen < 1:
             if mask is not None:
                 why = "its images have different numbers of regions"
                 raise ConfigError("model.seen", f"{self.seen} cannot be: {why}", "Leave it out.")
             x = some_regions(x, self.seen)
-        for layer, added in zip(self.layers, self.added(x, blocked), strict=True):
+        for layer, added in zip(self.layers, self.added(x, blocked, boxes), strict=True):
             x = layer(x, added)
         x = self.norm(x)
         return x, blocked
 
-    def added(self, x: Tensor, blocked: Tensor | None) -> Sequence[Tensor | None]:
-        """What is added to the attention scores (B, H, R, R) of each layer, if regions are x."""
+    def added(
+        self, x: Tensor, blocked: Tensor | None, boxes: Tensor | None
+    ) -> Sequence[Tensor | None]:
+        """What is added to the attention scores (B, H, R, R) of each layer, if regions are x.
+
+        `boxes` (B, R, 4) are theirs, if they have some.
+        """
         return [blocked] * len(self.layers)
 
 

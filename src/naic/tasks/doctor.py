@@ -32,6 +32,8 @@ EXTRAS = {
     "remote": "paths in object stores and on web servers, in naic shards",
     "scale": "naic shards of Parquet, and in object stores",
     "ray": "naic shards --engine ray",
+    "regions": "naic prepare --features of HDF5, LMDB and Parquet",
+    "hub": "naic pack --hub",
     "timm": "any timm model as the backbone of naic prepare",
 }
 OLDEST, TOO_NEW = (3, 11), (3, 13)

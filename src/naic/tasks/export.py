@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from naic import __version__
 from naic.runtime.skeleton import PRECISIONS
 from naic.tasks.beside import put_graphs
+from naic.tasks.export_options import ExportOptions
 from naic.tasks.export_web import find_runtime, write_page
-from naic.tasks.options import ExportOptions
 from naic.tasks.pack import extended_card
 
 if TYPE_CHECKING:  # torch takes a second to import: not before there is work for it

@@ -1,13 +1,12 @@
-"""The options of the tasks that are one file each."""
+"""The options of the tasks that are one file each, but of export."""
 
-import os
 import re
 import shlex
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
-from tyro.conf import FlagCreatePairsOff, Positional, arg
+from tyro.conf import Positional, arg
 
 from naic.data.records import ReaderName
 from naic.errors import ConfigError
@@ -61,6 +60,12 @@ class PrepareOptions:
         crop: The same with a part of each image, at least 0.85 of each side, enlarged to the whole;
             which part depends on the image's id only.
         seed: Which scenes shapes draws.
+        features: Take features that exist already, and open no image: npz:FOLDER, tsv:FILE,
+            hdf5:FILE, lmdb:FOLDER, tar:FILE or arrow:FILE (Parquet, too), one or several.
+            --backbone then says in your words what made them.
+        sizes: With --features whose boxes are in pixels: JSON files that tell how large the images
+            are, such as COCO's captions_train2014.json.
+        without_boxes: With --features: leave the regions' boxes out.
         skip_bad: Leave bad rows of SOURCE out and count them, instead of naming all and stopping.
         retry_bad: Try images again that an earlier run into DIR could not use.
         dry_run: Say what would be done (counts, GB, time) and write nothing.
@@ -83,12 +88,16 @@ class PrepareOptions:
     mirror: Annotated[tuple[str, ...], arg(metavar="NAME ...")] = ()
     crop: Annotated[tuple[str, ...], arg(metavar="NAME ...")] = ()
     seed: int = 0
+    features: Annotated[tuple[str, ...], arg(metavar="FORMAT:PATH ...")] = ()
+    sizes: Annotated[tuple[Path, ...], arg(metavar="FILE ...")] = ()
+    without_boxes: bool = False
     skip_bad: bool = False
     retry_bad: bool = False
     dry_run: bool = False
 
     def check(self) -> None:
         """Refuse values that cannot be; not on creation, since a file may give only some."""
+        self._check_features()
         for option, value in (("--batch", self.batch), ("--per-shard", self.per_shard)):
             if value < 1:
                 raise ConfigError(option, f"{value} is below 1", "Try 16 and 512.")
@@ -100,6 +109,25 @@ class PrepareOptions:
             raise ConfigError("--pixels", f"{self.pixels} is out of range", "Choose 32 to 2048.")
         if self.workers < 0:
             raise ConfigError("--workers", "is negative", "0 means one for each core.")
+
+    def _check_features(self) -> None:
+        """Features that exist already take other options than images do."""
+        of_features = {"--sizes": self.sizes, "--without-boxes": self.without_boxes}
+        of_images = {
+            "--images": self.images,
+            "--weights": self.weights,
+            "--pixels": self.pixels,
+            "--mirror": self.mirror,
+            "--crop": self.crop,
+        }
+        given, why = (
+            (of_images, "no image is opened where --features are given")
+            if self.features
+            else (of_features, "there are no --features to which it could belong")
+        )
+        for option, value in given.items():
+            if value:
+                raise ConfigError(option, why, "Leave it out.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,6 +210,12 @@ class PackOptions:
             of each layer changes least.
         calibration_images: How many of them; by default 128.
         device: What calibrates: auto, cpu, cuda or cuda:N.
+        hub: The name of the model on the model hub. Its card gets the hub's metadata, and where
+            there is a token (HF_TOKEN, or `hf auth login`) the folder is uploaded. A DIR that the
+            same command has made already is uploaded as it is.
+        license: With --hub: under which licence it is, by the hub's short names.
+        hub_scores: With --hub: what naic evaluate --json wrote of this model, for its metadata.
+        hub_private: With --hub: nobody else is to see it.
         dry_run: Say how large it would be and write nothing.
     """
 
@@ -194,10 +228,22 @@ class PackOptions:
     calibrate: Annotated[Path | None, arg(metavar="STORE")] = None
     calibration_images: Annotated[int | None, arg(metavar="INT")] = None
     device: str = "auto"
+    hub: Annotated[str | None, arg(metavar="OWNER/NAME")] = None
+    license: Annotated[str | None, arg(metavar="ID")] = None
+    hub_scores: Annotated[tuple[Path, ...], arg(metavar="FILE ...")] = ()
+    hub_private: bool = False
     dry_run: bool = False
 
     def check(self) -> None:
         """Refuse what cannot be, before anything is read."""
+        for name, given in (
+            ("--license", self.license),
+            ("--hub-scores", self.hub_scores),
+            ("--hub-private", self.hub_private),
+        ):
+            if given and self.hub is None:
+                why = "is for a model that goes to the hub"
+                raise ConfigError(name, why, "Give --hub OWNER/NAME, or leave it out.")
         for name, value in (
             ("--bits", self.bits),
             ("--output-bits", self.output_bits),
@@ -229,76 +275,4 @@ class PackOptions:
             words += ["--calibrate", str(self.calibrate)]
             count = self.calibration_images or CALIBRATION_IMAGES
             words += ["--calibration-images", str(count)]
-        return shlex.join([*words, *OPTION_WORDS])
-
-
-@dataclass(frozen=True, slots=True)
-class ExportOptions:
-    """Which model, and as what kind of graph; the command line fills it in.
-
-    Attributes:
-        model: The model folder, such as runs/student/best; by default the model inside naic.
-        out: The folder for the graph; there must be none of that name.
-        web: In place of --out: the folder for a page that captions photos in the visitor's browser,
-            from any web server; there must be none of that name.
-        runtime_files: With --web: the unpacked npm package onnxruntime-web, whose files the page
-            takes; without it they can be added later.
-        beside: In place of --out: put the graph beside the weights in MODEL, without weights of its
-            own, so that MODEL captions without PyTorch.
-        precision: float32 says what the model says, word for word; int8 is smaller and faster, and
-            says something else of some images. By default float32; with --beside both. With --web
-            int8, of weights alone: a packed model says what it says.
-        dry_run: Load the model, say what would be made of it, and write nothing.
-    """
-
-    model: Annotated[Positional[Path | None], arg(metavar="[MODEL]")] = None
-    _: KW_ONLY
-    out: Annotated[Path | None, arg(metavar="DIR")] = None
-    web: Annotated[Path | None, arg(metavar="DIR")] = None
-    runtime_files: Annotated[Path | None, arg(metavar="DIR")] = None
-    beside: Annotated[bool, FlagCreatePairsOff] = False
-    precision: Literal["float32", "int8"] | None = None
-    dry_run: bool = False
-
-    @property
-    def folder(self) -> Path:
-        """What is made: `out` or `web`."""
-        if self.out is not None and self.web is not None:
-            why = "a graph and a page are two folders, each made by a command of its own"
-            raise ConfigError("--web", why, "Give --out or --web.")
-        folder = self.out or self.web
-        if folder is None:
-            hint = "Give --out DIR, --web DIR for a page, or --beside."
-            raise ConfigError("--out", "is missing", hint)
-        return folder
-
-    @property
-    def kind(self) -> Literal["float32", "int8"]:
-        """The precision, where none was chosen the usual one."""
-        return self.precision or ("float32" if self.web is None else "int8")
-
-    def check(self) -> None:
-        """Refuse what cannot be, before anything is read."""
-        if self.beside:
-            self._check_beside()
-        elif os.path.lexists(self.folder):
-            name = "--out" if self.web is None else "--web"
-            raise ConfigError(name, f"{self.folder} is there already", "Choose a new name.")
-        if self.runtime_files is not None and self.web is None:
-            why = "the files are those of a page, and a graph is to be made"
-            raise ConfigError("--runtime-files", why, "Give --web DIR, or leave it out.")
-
-    def _check_beside(self) -> None:
-        if self.model is None:
-            why = "the model inside naic has its graphs, and no other model was named"
-            raise ConfigError("--beside", why, "Name a model folder: naic export MODEL --beside")
-        if self.out is not None or self.web is not None:
-            why = "the graph is put beside the weights in MODEL, and nowhere else"
-            raise ConfigError("--beside", why, "Leave out --out and --web, or --beside.")
-
-    def command(self) -> str:
-        """What was typed, for the card."""
-        model = [] if self.model is None else [str(self.model)]
-        words = ["naic", "export", *model, "--out" if self.web is None else "--web"]
-        words += [str(self.folder), "--precision", self.kind]
         return shlex.join([*words, *OPTION_WORDS])

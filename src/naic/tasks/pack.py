@@ -189,6 +189,7 @@ def _with_backbone(options: PackOptions, loaded: "LoadedModel") -> _Seeing:
         trainable_names,
     )
     from naic.backbones.patches import CELL, PATCH
+    from naic.data.features import IMPORTED
 
     weights, settings = dict(loaded.model.state_dict()), loaded.settings
     name = settings.backbone
@@ -202,6 +203,11 @@ def _with_backbone(options: PackOptions, loaded: "LoadedModel") -> _Seeing:
             why = f"{options.model} has a backbone of its own"
             raise ConfigError("--backbone", why, "Leave it out.")
         return _Seeing(weights, settings, "the model's own", loaded.model.get_submodule("backbone"))
+    if name.split(":")[0] == IMPORTED:  # nobody has the backbone: the model reads features
+        if options.backbone is not None:
+            why = f"{options.model} learnt from features that were imported, not from a backbone's"
+            raise ConfigError("--backbone", why, "Leave it out.")
+        return _Seeing(weights, settings, f"not inside: {name}", None)
     if not can_be_inside(name):
         why = f"it learnt from features of {name or 'an unknown backbone'}, which cannot be packed"
         hint = f"Such backbones are: {', '.join(trainable_names())}."

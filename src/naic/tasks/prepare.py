@@ -42,6 +42,7 @@ class Prepared:
     errors: list[Problem]  # bad rows of the source, then bad images
     resumed: int  # images whose features were there already
     seconds: float
+    unused: int = 0  # images with features that were there, and without a record
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +69,10 @@ def prepare(
     started = time.perf_counter()
     problems = Problems(skip=options.skip_bad, warn=callbacks.problem)
     reading = _read(options, problems) if reading is None else reading
+    if options.features:
+        from naic.tasks.imported import import_features
+
+        return import_features(options, options.out, callbacks, reading, problems)
     backbone = _load_backbone(options)
     with claim(options.out), callbacks.progress("features") as update:
         settings = _settings(options, backbone)
@@ -80,7 +85,7 @@ def prepare(
             retry_bad=options.retry_bad,
         )
         resumed = sum(len(writer.span(number)) for number in writer.done)
-        _check_space(options.out, len(reading.records) - resumed, backbone)
+        check_space(options.out, _bytes(len(reading.records) - resumed, backbone))
         _note_seen(options)
         _fill(writer, backbone, options, update, resumed)
         store = writer.finish(problems.items)
@@ -89,11 +94,15 @@ def prepare(
 
 def dry_run(options: PrepareOptions, callbacks: Callbacks = SILENT) -> PrepareDryRun:
     """Counts, gigabytes and time of a run, without writing anything."""
-    from naic.backbones.load import extract
-
     options.check()
     problems = Problems(skip=options.skip_bad, warn=callbacks.problem)
     reading = _read(options, problems)
+    if options.features:
+        from naic.tasks.imported import try_features
+
+        return try_features(options, reading, problems)
+    from naic.backbones.load import extract
+
     backbone = _load_backbone(options)
     sample = [record.image for record in reading.records[: DRY_RUN_BATCHES * options.batch]]
     marks = []
@@ -130,7 +139,9 @@ def _read(options: PrepareOptions, problems: Problems) -> Reading:
         seed=options.seed,
         splits=options.splits or None,
         limit=options.limit,
-        look=options.reader == "table",  # of other datasets nobody mends single images
+        with_images=not options.features,
+        # of other datasets nobody mends single images
+        look=options.reader == "table" and not options.features,
     )
     if options.mirror or options.crop:
         reading = _with_views(reading, options.mirror, options.crop)
@@ -268,8 +279,9 @@ def _extracted(
         yield positions[number * options.batch], extracted
 
 
-def _check_space(folder: Path, images: int, backbone: "Backbone") -> None:
-    needed, free = _bytes(images, backbone), free_bytes(folder)
+def check_space(folder: Path, needed: int) -> None:
+    """Refuse to begin what the disk has no room for."""
+    free = free_bytes(folder)
     if needed > free:
         why = f"needs {needed / 1e9:.1f} GB more, and {free / 1e9:.1f} GB are free"
         raise StoreError(str(folder), why, "Free some space, or choose an --out on another disk.")

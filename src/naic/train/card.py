@@ -78,7 +78,7 @@ def sign_data(
     return DataSignature(
         index,
         records,
-        f"{store.index['backbone']} at {store.index['pixels']} pixels",
+        store.origin,
         tuple(splits),
         len(chosen),
         sum(len(record.captions) for record in chosen),

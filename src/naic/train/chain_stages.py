@@ -23,6 +23,7 @@ from naic.models.chain import (
     marginals,
     sample,
     steps,
+    tempered,
     viterbi,
 )
 from naic.train.batches import Batch
@@ -32,7 +33,7 @@ from naic.train.tools import Logs, Tools
 
 # Of [cmal], what a chain knows.
 _KNOWN = (
-    *("topk", "baseline", "samples", "entropy", "xe", "kl"),
+    *("topk", "baseline", "samples", "temperature", "entropy", "xe", "kl"),
     *("cider", "bleu4", "loose_ends", "reward"),
 )
 
@@ -70,7 +71,7 @@ def chain_cmal(model: nn.Module, batch: Batch, tools: Tools) -> tuple[Tensor, Lo
     settings, transitions = tools.settings.cmal, transitions_of(tools.plain)
     assert transitions is not None
     logits, context = model(batch.features, batch.mask)  # (B, 1, N, V), (B, 1, N, r)
-    chain = transitions.chain(logits[:, 0], context[:, 0])
+    chain = tempered(transitions.chain(logits[:, 0], context[:, 0]), settings.temperature)
     policy = steps(chain)
     words = sample(policy, settings.samples)  # (B, S, N)
     reward, baseline = _judge(chain, words, batch, tools)
@@ -133,7 +134,8 @@ def _from_start(policy: Steps, batch: Batch, tools: Tools) -> Tensor:
     assert transitions is not None
     with torch.no_grad():
         logits, context = tools.start(batch.features, batch.mask)
-        start = steps(transitions.chain(logits[:, 0], context[:, 0], policy.words))
+        chain = transitions.chain(logits[:, 0], context[:, 0], policy.words)
+        start = steps(tempered(chain, tools.settings.cmal.temperature))
     reached = marginals(_detached(policy))  # (B, N, K)
     return (divergence(policy, start, reached).sum(1) / reached.sum((1, 2))).sum()
 

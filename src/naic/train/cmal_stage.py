@@ -40,7 +40,7 @@ def cmal(model: nn.Module, batch: Batch, tools: Tools) -> tuple[Tensor, Logs]:
     """
     settings = tools.settings.cmal
     logits = model(batch.features, batch.mask)  # (B, 1, N, V)
-    log_probs = log_policy(logits[:, 0])  # (B, N, V)
+    log_probs = _policy(logits, settings.temperature)  # (B, N, V)
     policy = log_probs.detach()
     words = torch.stack([choose(policy) for _ in range(settings.samples)], 1)  # (B, S, N)
     judged = _judge(policy, words, batch, tools)
@@ -70,11 +70,17 @@ def cmal(model: nn.Module, batch: Batch, tools: Tools) -> tuple[Tensor, Logs]:
     }
 
 
+def _policy(logits: Tensor, temperature: float) -> Tensor:
+    """(B, N, V) log-probabilities at a temperature, from logits (B, 1, N, V)."""
+    return log_policy(logits[:, 0] if temperature == 1 else logits[:, 0] / temperature)
+
+
 def _from_start(log_probs: Tensor, words: Tensor, batch: Batch, tools: Tools) -> Tensor:
     """0-dim: how far the speakers have gone from where the run began, summed over the samples."""
     assert tools.start is not None
     with torch.no_grad():
-        start = log_policy(tools.start(batch.features, batch.mask)[:, 0])  # (B, N, V)
+        logits = tools.start(batch.features, batch.mask)  # (B, 1, N, V)
+        start = _policy(logits, tools.settings.cmal.temperature)  # (B, N, V)
     return speakers_divergence(log_probs, start, spoken(words))
 
 

@@ -32,11 +32,13 @@ LIMITS: dict[tuple[float, float], tuple[str, ...]] = {  # from, to (both allowed
     (0, 1e9): ("optimiser.frozen_steps", "data.more_than", "optimiser.clip", "validation.limit"),
     (0, 2**63 - 1): ("seed",),
     (1e-20, 1): ("optimiser.epsilon",),
+    (0.1, 100): ("cmal.temperature",),
     (1e-6, 1e6): ("run.epochs", "run.validate_every", "run.save_every"),
     (1, 100): ("validation.beam",),
+    (0.01, 10_000): ("engine.patience",),
     (1, 1000): ("data.captions", "scst.samples", "cmal.samples"),
     (1, 16_383): ("cmal.topk",),
-    (1, 10**6): ("run.batch", "run.accumulate", "validation.batch"),
+    (1, 10**6): ("run.batch", "run.accumulate", "validation.batch", "data.spread"),
     (1, 10**9): ("run.log_every",),
 }
 STAGE_NAMES = ("teacher_xe", "scst", "student_xe", "cmal")  # for help, which needs no torch
@@ -55,6 +57,8 @@ class DataSettings:
         vocabulary: A vocab.json; without it the start model's, or a new one from the captions.
         more_than: Words seen more often than this in the training captions are known.
         keep: Where the features lie during training; "host" reads them from the store.
+        spread: Parts that the images are cut into; a step takes equally many of each, so that as
+            many processes hold, and read, the features of a part each.
         pseudo: Stores made by `naic distil`: their captions of their images are learnt instead of
             the human ones. `train` still says what df and a new vocabulary come from. With cmal
             they are what `cmal.xe` holds on to; rewards are for the human captions of `train`.
@@ -70,6 +74,7 @@ class DataSettings:
     vocabulary: Path | None = None
     more_than: int = 5
     keep: Literal["device", "host"] = "device"
+    spread: int = 1
     pseudo: tuple[Path, ...] = ()
     unlabelled: tuple[Path, ...] = ()
     views: tuple[View, ...] = ()
@@ -112,7 +117,8 @@ class RunSettings:
         epochs: How often each image is learnt from; fractions are fine.
         batch: Images in a step, over all processes and parts: what is learnt does not depend on
             how many processes share the work.
-        accumulate: Parts that each process cuts its share into, to save memory.
+        accumulate: Parts that each process cuts its share into, to save memory; more by itself
+            where a run goes on with fewer processes.
         log_every: Steps between two lines of metrics.jsonl.
         validate_every: Epochs between two validations.
         save_every: Epochs between two checkpoints.
@@ -135,12 +141,14 @@ class EngineSettings:
         precision: "bfloat16" is mixed precision; "tf32" rounds inside matrix products (NVIDIA).
         compile: Layers and losses through torch.compile.
         graph: The whole step, optimiser included, as one CUDA graph; one process only.
+        patience: Minutes that processes wait for one that is silent; a save must not take longer.
     """
 
     device: str = "auto"
     precision: Literal["float32", "tf32", "bfloat16"] = "float32"
     compile: bool = False
     graph: bool = False
+    patience: float = 30.0
 
 
 @dataclass(frozen=True)
@@ -226,6 +234,9 @@ class CMALSettings:
             others are alike for all agents: "none" is 0, "ma" the moving average of the rewards,
             "sc" the reward of everybody's likeliest word, "loo" the mean of the other samples.
         samples: Sentences sampled for an image.
+        temperature: The policy whose expected reward is raised is p^(1 / temperature): above 1 it
+            tries more than a model that is sure of its sentences would, and what is likeliest stays
+            so. The entropy and the KL are those of this policy.
         entropy: Weight of the mean entropy of the agents that speak, in nats, which keeps them
             from being sure too soon.
         xe: Weight of the cross-entropy with the human captions, or with those of `data.pseudo`
@@ -246,6 +257,7 @@ class CMALSettings:
     topk: int = 2
     baseline: Baseline = "cf"
     samples: int = 1
+    temperature: float = 1.0
     entropy: float = 0.0
     xe: float = 0.0
     bleu4: float = 0.0

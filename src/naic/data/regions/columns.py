@@ -1,0 +1,99 @@
+"""Parquet and Arrow: a row for each image, its features as lists or as bytes.
+
+    image_id (or id, key, __key__)   text or a number
+    features                         lists (R x F), fixed in size or not; or bytes with `shape`
+                                     (R, F) and perhaps `dtype`, such as <f2
+    boxes, width, height             as elsewhere
+
+A group of rows is in memory at a time, or none where the file can be mapped (Arrow).
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from naic.data.regions.fields import BROKEN, KINDS, READ, Regions, from_fields, package
+from naic.errors import DataError
+from naic.files import printable
+
+_IDS = ("image_id", "id", "key", "__key__", "img_id")
+_COLUMNS = {*READ, *KINDS, "shape"}
+_PARQUET = b"PAR1"
+
+
+class ColumnSource:
+    """A Parquet file, or an Arrow file or stream."""
+
+    def __init__(self, path: Path) -> None:
+        self.where = str(path)
+        self._arrow = package("pyarrow")
+        try:
+            self._open(path)
+        except (*BROKEN, self._arrow.ArrowException) as error:
+            why = f"is neither Parquet nor Arrow ({error})"
+            raise DataError(printable(self.where), why, "Get it again if it is cut off.") from error
+        self._places: dict[str, tuple[int, int]] = {}  # the group of rows, and the row in it
+        self._group: tuple[int, Any] | None = None
+        self._id = next((name for name in _IDS if name in self._names), None)
+        if self._id is None:
+            why = f"no column has ids: there are {', '.join(self._names[:8])}"
+            raise DataError(printable(self.where), why, f"Ids are called {', '.join(_IDS)}.")
+
+    def keys(self) -> Sequence[str]:
+        """The ids, in the order of the rows."""
+        if not self._places:
+            for group in range(self._groups):
+                ids = self._read(group, [self._id]).column(0)
+                for row, id_ in enumerate(ids.to_pylist()):
+                    self._places.setdefault(str(id_), (group, row))
+        return list(self._places)
+
+    def read(self, key: str) -> Regions:
+        """One row."""
+        self.keys()
+        group, row = self._places[key]
+        where = f"{printable(self.where)}, {printable(key)}"
+        try:
+            if self._group is None or self._group[0] != group:
+                wanted = [name for name in self._names if name in _COLUMNS]
+                self._group = (group, self._read(group, wanted))
+            table = self._group[1]
+            fields = {name: _plain(table.column(name)[row]) for name in table.column_names}
+        except (*BROKEN, self._arrow.ArrowException) as error:
+            why = f"cannot be read ({error})"
+            raise DataError(where, why, "Get the file again.") from error
+        return from_fields({n: v for n, v in fields.items() if v is not None}, where)
+
+    def _open(self, path: Path) -> None:
+        with path.open("rb") as file:
+            parquet = file.read(len(_PARQUET)) == _PARQUET
+        self._file = self._table = None
+        if parquet:
+            self._file = package("pyarrow.parquet").ParquetFile(path)
+            self._names, self._groups = self._file.schema_arrow.names, self._file.num_row_groups
+            return
+        mapped = self._arrow.memory_map(str(path))
+        try:
+            self._table = package("pyarrow.ipc").open_file(mapped).read_all()
+        except self._arrow.ArrowInvalid:
+            mapped.seek(0)
+            self._table = package("pyarrow.ipc").open_stream(mapped).read_all()
+        self._names, self._groups = self._table.column_names, 1
+
+    def _read(self, group: int, names: Sequence[str | None]) -> Any:  # noqa: ANN401 - a table
+        if self._file is not None:
+            return self._file.read_row_group(group, columns=names)
+        assert self._table is not None
+        return self._table.select(names)
+
+
+def _plain(scalar: Any) -> Any:  # noqa: ANN401 - as the column has it
+    """Numbers, text and bytes as they are; lists of lists as one array."""
+    if not scalar.is_valid or not hasattr(scalar, "values"):
+        return scalar.as_py()
+    flat, rows = scalar.values, len(scalar)
+    nested = False
+    while hasattr(flat, "flatten") and hasattr(flat.type, "value_type"):
+        flat, nested = flat.flatten(), True
+    numbers = flat.to_numpy(zero_copy_only=False)
+    return numbers.reshape(rows, -1) if nested else numbers
