@@ -313,7 +313,8 @@ def store_kills(home: Home, s3: Mapping[str, str], kills: int, seed: int = 0) ->
 def _store_kill(home: Home, s3: Mapping[str, str], source: str, out: str, rng: Random) -> bool:
     """A run that is killed as soon as so many shards are there, or a moment later."""
     log = home.folder / "s3.log"
-    wanted = rng.randint(len(outputs(out)), home.shards - 1)
+    there = len(outputs(out))  # all of them, if it was killed in its last moment
+    wanted = rng.randint(there, max(there, home.shards - 1))
     run = start(command(home, source, out, "--workers", "2"), s3, log)
     while run.poll() is None and len(storage.list_under(out, [".parquet"])) < wanted:
         time.sleep(POLL)
