@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
-from naic.errors import NaicError
+from naic.errors import ClusterError, NaicError
 from naic.tasks.shards.inputs import Shard
 from naic.tasks.shards.options import Asked
 from naic.tasks.shards.process import (
@@ -94,11 +94,12 @@ class Lead:
         worker, shard = self._busy.pop(awaited)
         try:
             made: Made = self._ray.get(awaited)
-        except self._ray.exceptions.RayActorError as error:
+        except self._ray.exceptions.RayError as error:
             if not self._cluster.answers():
                 raise self._cluster.lost() from error
-            if shard is not None:
-                self._answer(as_line({"given up": asdict(shard)}))
+            if shard is None or not isinstance(error, self._ray.exceptions.RayActorError):
+                raise _useless(error) from error
+            self._answer(as_line({"given up": asdict(shard)}))
             self._ray.kill(worker)
             self._begin()
             return
@@ -110,6 +111,14 @@ class Lead:
         if self._left:
             following = self._left.pop()
             self._busy[worker.make.remote(following)] = worker, following
+
+
+def _useless(error: Exception) -> ClusterError:
+    """What to tell of workers that cannot begin, or of a mistake in what they do."""
+    print(error, file=sys.stderr)  # where it came from; it is shown with NAIC_DEBUG
+    said = str(error).strip().splitlines()[-1].strip()
+    hint = "Install the same naic with the same packages on every node; NAIC_DEBUG=1 tells more."
+    return ClusterError("a worker on the Ray cluster", f"cannot work ({said})", hint)
 
 
 def _python_path() -> str:
