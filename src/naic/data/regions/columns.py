@@ -45,7 +45,8 @@ class ColumnSource:
             for group in range(self._groups):
                 ids = self._read(group, [self._id]).column(0)
                 for row, id_ in enumerate(ids.to_pylist()):
-                    self._places.setdefault(str(id_), (group, row))
+                    name = id_.decode("utf-8", "replace") if isinstance(id_, bytes) else str(id_)
+                    self._places.setdefault(name, (group, row))
         return list(self._places)
 
     def read(self, key: str) -> Regions:
@@ -88,12 +89,14 @@ class ColumnSource:
 
 
 def _plain(scalar: Any) -> Any:  # noqa: ANN401 - as the column has it
-    """Numbers, text and bytes as they are; lists of lists as one array."""
+    """Numbers, text and bytes as they are; lists of lists (of lists) as one array."""
     if not scalar.is_valid or not hasattr(scalar, "values"):
         return scalar.as_py()
-    flat, rows = scalar.values, len(scalar)
-    nested = False
+    flat, shape = scalar.values, [len(scalar)]
     while hasattr(flat, "flatten") and hasattr(flat.type, "value_type"):
-        flat, nested = flat.flatten(), True
-    numbers = flat.to_numpy(zero_copy_only=False)
-    return numbers.reshape(rows, -1) if nested else numbers
+        lengths = set(flat.value_lengths().to_pylist())
+        if len(lengths) > 1:
+            raise ValueError("its lists are not of one length")
+        shape.append(lengths.pop() if lengths else 0)
+        flat = flat.flatten()
+    return flat.to_numpy(zero_copy_only=False).reshape(shape)
