@@ -1,13 +1,20 @@
 """What is read of single files, where a whole import would tell no more."""
 
 import base64
+import io
+import pickle
+import tarfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from naic.data.regions.archives import TarSource
 from naic.data.regions.columns import ColumnSource
+from naic.data.regions.databases import LmdbSource
+from naic.data.regions.folders import FolderSource
+from naic.data.regions.hdf5 import Hdf5Source
 from naic.data.regions.tsv import TsvSource
 from naic.errors import DataError
 from tests.data.regions import files
@@ -31,7 +38,6 @@ def test_columns_after_the_features_are_passed_over(writer: files.Writer, tmp_pa
     assert np.array_equal(found.boxes, OWN.boxes)
 
 
-
 def test_lists_of_lists_of_lists_are_a_grid(tmp_path: Path) -> None:
     """(H, W, F), as libraries write an array of three sides; and ids that are bytes."""
     pa: Any = __import__("pyarrow")
@@ -44,3 +50,49 @@ def test_lists_of_lists_of_lists_are_a_grid(tmp_path: Path) -> None:
     assert np.array_equal(source.read("a").features, grid.reshape(6, 4))
     with pytest.raises(DataError, match="not of one length"):
         source.read("b")
+
+
+def test_a_database_that_is_cut_off_is_refused(tmp_path: Path) -> None:
+    """What is mapped and not there would end the process, with no word of why."""
+    files.lmdb_of(tmp_path / "db", {b"%d" % id_: bytes(400_000) for id_ in range(2)})
+    path = tmp_path / "db/data.mdb"
+    assert LmdbSource(path.parent).keys() == ["0", "1"]
+    path.write_bytes(path.read_bytes()[:-400_000])
+    with pytest.raises(DataError, match=r"cut off: 4\d\d,\d{3} bytes of 8"):
+        LmdbSource(path.parent)
+
+
+@pytest.mark.parametrize(
+    ("table", "why"),
+    [({9: 0, 25: 99}, "Index .99. out of range"), ({9: None}, "no table of"), ([9], "no table of")],
+)
+def test_tables_of_rows_that_are_wrong(table: object, why: str, tmp_path: Path) -> None:
+    name = files.rows(tmp_path, SEEN).removeprefix("hdf5:")
+    (tmp_path / "val_imgid2idx.pkl").write_bytes(pickle.dumps(table, 2))
+    with pytest.raises(DataError, match=why):
+        Hdf5Source(Path(name)).read("25")
+
+
+def test_damaged_headers_are_errors_of_ours(tmp_path: Path) -> None:
+    """numpy takes one that it cannot read for one that Python 2 wrote, and then for source code."""
+    np.save(tmp_path / "1.npy", np.ones((2, 3), np.float32))
+    whole = (tmp_path / "1.npy").read_bytes()
+    for old, new in ((b"}", b"("), (b"(2, 3)", b"(-2,3)"), (b"'<f4'", b"'<f4,")):
+        assert old in whole
+        (tmp_path / "1.npy").write_bytes(whole.replace(old, new))
+        with pytest.raises(DataError, match="no whole file of numpy"):
+            FolderSource(tmp_path).read("1")
+
+
+def test_what_is_beside_the_features_may_be_anything(tmp_path: Path) -> None:
+    """Objects in other fields of a .npz are not looked at, wherever that lies."""
+    file = io.BytesIO()
+    objects = np.array([{"name": "dog"}], dtype=object)
+    np.savez(file, features=OWN.features, objects=objects)
+    with tarfile.open(tmp_path / "a.tar", "w") as archive:
+        info = tarfile.TarInfo("1.npz")
+        info.size = len(file.getvalue())
+        archive.addfile(info, io.BytesIO(file.getvalue()))
+    files.lmdb_of(tmp_path / "db", {b"1": file.getvalue()})
+    for source in (TarSource(tmp_path / "a.tar"), LmdbSource(tmp_path / "db")):
+        assert np.array_equal(source.read("1").features, OWN.features)

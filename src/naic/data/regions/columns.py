@@ -42,12 +42,19 @@ class ColumnSource:
     def keys(self) -> Sequence[str]:
         """The ids, in the order of the rows."""
         if not self._places:
-            for group in range(self._groups):
-                ids = self._read(group, [self._id]).column(0)
-                for row, id_ in enumerate(ids.to_pylist()):
-                    name = id_.decode("utf-8", "replace") if isinstance(id_, bytes) else str(id_)
-                    self._places.setdefault(name, (group, row))
+            try:
+                self._find_rows()
+            except (*BROKEN, self._arrow.ArrowException) as error:
+                why = f"its ids cannot be read ({error})"
+                raise DataError(printable(self.where), why, "Get the file again.") from error
         return list(self._places)
+
+    def _find_rows(self) -> None:
+        for group in range(self._groups):
+            ids = self._read(group, [self._id]).column(0)
+            for row, id_ in enumerate(ids.to_pylist()):
+                name = id_.decode("utf-8", "replace") if isinstance(id_, bytes) else str(id_)
+                self._places.setdefault(name, (group, row))
 
     def read(self, key: str) -> Regions:
         """One row."""

@@ -7,11 +7,13 @@ was. Here they become (R, F) numbers and boxes in shares of the image's sides.
 import base64
 import binascii
 import io
+import struct
 import zipfile
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
+from tokenize import TokenError
 from typing import Any, BinaryIO, Protocol
 
 import numpy as np
@@ -30,8 +32,11 @@ READ = {*FEATURES, *BOXES, *SHARES, *COUNTS, *WIDTHS, *HEIGHTS}  # other fields 
 _SLACK = 0.02  # of a side: boxes are drawn to whole pixels, and some end a little outside
 _AGAIN = "Get it again: the image is left out."
 Size = tuple[float, float]  # width and height
-# What numpy, its zip files and base64 say of bytes that are not theirs
-BROKEN = (OSError, ValueError, KeyError, EOFError, TypeError, zipfile.BadZipFile, zlib.error)
+# What numpy, its zip files, HDF5 and base64 say of bytes that are not theirs
+BROKEN = (
+    *(OSError, ValueError, KeyError, IndexError, EOFError, TypeError, OverflowError, RuntimeError),
+    *(SyntaxError, TokenError, zipfile.BadZipFile, zlib.error, struct.error),
+)
 
 
 @dataclass(frozen=True, slots=True)
