@@ -5,7 +5,7 @@ import pickle
 import re
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -186,6 +186,34 @@ def test_what_an_image_has_wrong_is_named(own: dict[int, Seen], why: str, tmp_pa
     assert re.search(why, problem.why)
 
 
+def test_the_first_image_does_not_decide_for_all(tmp_path: Path) -> None:
+    """Neither of how many numbers regions have, nor whether there are boxes."""
+    given = write(files.att, tmp_path, {**SEEN, 25: replace(SEEN[25], features=np.ones((3, 2)))})
+    (tmp_path / "given/cocobu_box/9.npy").unlink()
+    done = prepare(options(tmp_path, given, sizes=(files.write_sizes(tmp_path / "s.json"),)))
+    check(done.store, {id_: SEEN[id_] for id_ in IDS[2:]})
+    assert [problem.why for problem in done.errors] == [
+        "it has no boxes, others have", "its regions have 2 numbers, others have 8"
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("boxes_of", "why"),
+    [
+        (lambda own: own.boxes - np.tile(own.boxes[:, :2], 2) * [0, 0, 1, 1], "ends before it"),
+        (lambda own: own.shares, "shares of the sides already"),
+    ],
+)
+def test_what_is_wrong_with_most_is_refused_at_once(
+    boxes_of: Callable[[Seen], Any], why: str, tmp_path: Path
+) -> None:
+    """Boxes with width and height, and boxes that are shares where pixels are expected."""
+    given = write(files.tsv, tmp_path, {i: replace(o, boxes=boxes_of(o)) for i, o in SEEN.items()})
+    with pytest.raises(DataError, match=rf"{why}.*; of 6 images that were tried \d cannot be used"):
+        prepare(options(tmp_path, given))
+    assert not (tmp_path / "store").exists()
+
+
 def test_boxes_in_pixels_need_sizes(tmp_path: Path) -> None:
     given = write(files.m2, tmp_path)
     with pytest.raises(ConfigError, match=r"--sizes: is missing: the boxes are in pixels"):
@@ -268,7 +296,7 @@ def test_a_dry_run_writes_nothing(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_table_is_not_read_into_memory(tmp_path: Path) -> None:
     """A TSV of 60 MB, in a process that may have 40 MB more than it began with."""
-    seen = {id_: Seen(np.ones((100, 2048), np.float32), np.ones((100, 4), np.float32))
+    seen = {id_: Seen(np.ones((100, 2048), np.float32), np.full((100, 4), 9, np.float32))
             for id_ in range(1, 3)}  # fmt: skip
     given = write(files.tsv, tmp_path, seen)
     path = next((tmp_path / "given").glob("*.tsv"))

@@ -211,11 +211,15 @@ def _shares(
         raise DataError(where, why, hint)
     if boxes.shape[1:] != (4,) or not np.isfinite(boxes).all() or min(size) <= 0:
         raise DataError(where, "its boxes are no boxes", _AGAIN)
+    if boxes.max() <= 1 < min(size):
+        why = "its boxes end within the first pixel: they are shares of the sides already"
+        raise DataError(where, why, "Name the field `norm_bb`, or pass --without-boxes.")
     shares = boxes.astype(np.float64) / np.array([*size, *size])
     if shares.min() < -_SLACK or shares.max() > 1 + _SLACK:
         why = f"a box ends outside of an image of {size[0]:g} x {size[1]:g}"
         raise DataError(where, why, "Is this the size of the image that the detector saw?")
     if (shares[:, 2:] < shares[:, :2]).any():
-        raise DataError(where, "a box ends before it begins", _AGAIN)
+        hint = "Boxes have to be left, top, right and bottom, not width and height."
+        raise DataError(where, "a box ends before it begins", hint)
     clipped: npt.NDArray[np.float64] = shares.clip(0, 1)
     return clipped

@@ -52,6 +52,10 @@ class Features:
         found = (self.sizes[name] for name in spellings(place.key) if name in self.sizes)
         return self.sources[place.source].read(place.key), next(found, None)
 
+    def where(self, place: Place) -> str:
+        """What to call it in errors."""
+        return f"{printable(self.sources[place.source].where)}, {printable(place.key)}"
+
 
 def open_sources(named: Sequence[str]) -> list[RegionSource]:
     """The sources `FORMAT:PATH`; a folder of a format of single files stands for all in it."""
