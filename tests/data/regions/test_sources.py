@@ -1,6 +1,7 @@
 """What is read of single files, where a whole import would tell no more."""
 
 import base64
+import collections
 import io
 import pickle
 import tarfile
@@ -96,3 +97,16 @@ def test_what_is_beside_the_features_may_be_anything(tmp_path: Path) -> None:
     files.lmdb_of(tmp_path / "db", {b"1": file.getvalue()})
     for source in (TarSource(tmp_path / "a.tar"), LmdbSource(tmp_path / "db")):
         assert np.array_equal(source.read("1").features, OWN.features)
+
+
+def test_databases_of_pickled_arrays(tmp_path: Path) -> None:
+    """ViLBERT's later ones; what csv read in Python 3.6 is an ordered dictionary."""
+    fields = {"image_id": "1", "image_h": files.HEIGHT, "image_w": np.float64(files.WIDTH)}
+    arrays = {"num_boxes": len(OWN.boxes), "boxes": OWN.boxes, "features": OWN.features}
+    entries = {b"1": pickle.dumps(collections.OrderedDict({**fields, **arrays}))}
+    files.lmdb_of(tmp_path / "db", entries)
+    found = LmdbSource(tmp_path / "db").read("1")
+    assert np.array_equal(found.features, OWN.features)
+    assert found.boxes is not None
+    assert np.array_equal(found.boxes, OWN.boxes)
+    assert found.size == (files.WIDTH, files.HEIGHT)
