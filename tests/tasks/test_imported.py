@@ -5,7 +5,7 @@ import pickle
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from naic.backbones.load import is_tuned
 from naic.cli.main import FAILED, SOME_SKIPPED, main
 from naic.data.features import FeatureStore
 from naic.data.joined import JoinedStore
+from naic.data.regions.columns import ColumnSource
 from naic.errors import ConfigError, DataError, MissingExtraError, StoreError
 from naic.progress import Progress
 from naic.tasks.options import PrepareOptions
@@ -42,10 +43,12 @@ def write(writer: Writer, folder: Path, seen: Mapping[int, Seen] = SEEN) -> str:
 
 
 def check(store: FeatureStore, seen: Mapping[int, Seen] = SEEN, *, boxes: bool = True) -> None:
-    assert [record.id for record in store.records] == [str(id_) for id_ in seen]
+    rows = {record.id: row for row, record in enumerate(store.records)}
+    assert set(rows) == {str(id_) for id_ in seen}
     assert store.boxes == boxes
     assert store.dim == DIM + 4 * boxes
-    for row, own in enumerate(seen.values()):
+    for id_, own in seen.items():
+        row = rows[str(id_)]
         assert np.array_equal(store[row][:, :DIM], own.features.astype(np.float16))
         if boxes:
             assert np.abs(store[row][:, DIM:] - own.shares).max() < 1e-3
@@ -57,9 +60,10 @@ def test_each_format_gives_features_and_boxes(writer: Writer, tmp_path: Path) ->
     done = prepare(options(tmp_path, write(writer, tmp_path), sizes=sizes))
     check(done.store)
     assert not done.errors
-    assert done.store.records[0].captions == ("A red dog.", "A dog sits.")
-    assert [record.split for record in done.store.records] == ["train"] * 4 + ["val"] * 2
-    features, mask = done.store.batch([0, 3])
+    records = {record.id: (row, record) for row, record in enumerate(done.store.records)}
+    assert records["9"][1].captions == ("A red dog.", "A dog sits.")
+    assert [records[str(id_)][1].split for id_ in IDS] == ["train"] * 4 + ["val"] * 2
+    features, mask = done.store.batch([records["9"][0], records["34"][0]])
     assert features.shape == (2, 5, DIM + 4)
     assert mask.sum(1).tolist() == [2, 5]
 
@@ -67,6 +71,21 @@ def test_each_format_gives_features_and_boxes(writer: Writer, tmp_path: Path) ->
 @pytest.mark.parametrize("writer", UNBOXED, ids=lambda writer: writer.__name__)
 def test_formats_without_boxes(writer: Writer, tmp_path: Path) -> None:
     check(prepare(options(tmp_path, write(writer, tmp_path))).store, boxes=False)
+
+
+def test_a_group_of_rows_is_unpacked_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And not for every shard, where the dataset has its images in another order."""
+    given = write(files.parquet, tmp_path, dict(reversed(SEEN.items())))  # groups of 4 and 2
+    unpacked: list[int] = []
+    read = ColumnSource._read
+
+    def noted(self: ColumnSource, group: int, names: Sequence[str]) -> Any:
+        unpacked.extend([group] * ("features" in names))
+        return read(self, group, names)
+
+    monkeypatch.setattr(ColumnSource, "_read", noted)
+    check(prepare(options(tmp_path, given, per_shard=2, batch=2)).store)
+    assert unpacked == [0, 1] * 2  # once to judge all by some, once for the work
 
 
 def test_boxes_can_be_left_out(tmp_path: Path) -> None:
@@ -188,10 +207,10 @@ def test_what_an_image_has_wrong_is_named(own: dict[int, Seen], why: str, tmp_pa
 
 def test_the_first_image_does_not_decide_for_all(tmp_path: Path) -> None:
     """Neither of how many numbers regions have, nor whether there are boxes."""
-    given = write(files.att, tmp_path, {**SEEN, 25: replace(SEEN[25], features=np.ones((3, 2)))})
-    (tmp_path / "given/cocobu_box/9.npy").unlink()
+    given = write(files.att, tmp_path, {**SEEN, 30: replace(SEEN[30], features=np.ones((4, 2)))})
+    (tmp_path / "given/cocobu_box/25.npy").unlink()  # the first, by name
     done = prepare(options(tmp_path, given, sizes=(files.write_sizes(tmp_path / "s.json"),)))
-    check(done.store, {id_: SEEN[id_] for id_ in IDS[2:]})
+    check(done.store, {id_: SEEN[id_] for id_ in IDS if id_ not in (25, 30)})
     assert [problem.why for problem in done.errors] == [
         "it has no boxes, others have", "its regions have 2 numbers, others have 8"
     ]  # fmt: skip

@@ -88,14 +88,14 @@ def try_features(options: PrepareOptions, reading: Reading, problems: Problems) 
 def _match(
     options: PrepareOptions, reading: Reading, problems: Problems
 ) -> tuple[Reading, Features]:
-    """What was read without the images that have no features; those are refused, or left out."""
+    """What was read, in the features' order; images without features are refused, or left out."""
     kept, features = find_features(options.features, options.sizes, reading.records, problems)
     problems.refuse(options.source)
     if not kept:
         why = "not one of its images has features"
         raise DataError(printable(options.source), why, "Are they of another dataset?")
     if len(kept) == len(reading.records):
-        return reading, features
+        return replace(reading, records=kept), features
     ids = {record.id for record in kept}
     lost = [record for record in reading.records if record.id not in ids]
     captions = sum(len(record.captions) for record in lost)
@@ -173,8 +173,7 @@ def _fill(
         for number in writer.missing:
             found: dict[int, npt.NDArray[np.float16]] = {}
             errors: list[tuple[int, Problem]] = []
-            # In the order of the file: a disk reads on, and a group of rows is unpacked once.
-            for position in sorted(writer.span(number), key=features.places.__getitem__):
+            for position in writer.span(number):
                 try:
                     found[position] = _read(features, position, kind)
                 except DataError as error:
@@ -185,13 +184,9 @@ def _fill(
                     update(Progress(done, total, bad))
             if writing is not None:
                 writing.result()  # at most two shards are in memory
-            writing = pool.submit(writer.write, number, _rows(found, kind), sorted(errors, key=_at))
+            writing = pool.submit(writer.write, number, _rows(found, kind), errors)
         if writing is not None:
             writing.result()
-
-
-def _at(error: tuple[int, Problem]) -> int:
-    return error[0]
 
 
 def _read(features: Features, position: int, kind: _Kind) -> npt.NDArray[np.float16]:
@@ -202,8 +197,8 @@ def _read(features: Features, position: int, kind: _Kind) -> npt.NDArray[np.floa
 
 
 def _rows(found: dict[int, npt.NDArray[np.float16]], kind: _Kind) -> ShardRows:
-    """A shard, its images in the order of the records."""
-    positions = sorted(found)
+    """A shard."""
+    positions = list(found)
     none = np.empty((0, kind.dim + BOX_NUMBERS * kind.boxes), np.float16)
     whole = np.concatenate([none, *(found[position] for position in positions)])
     return ShardRows(positions, [len(found[position]) for position in positions], whole)

@@ -1,7 +1,7 @@
 """LMDB: the databases of ViLBERT, volta and UNITER, an entry for each image.
 
-ViLBERT's values are pickles of plain data and arrays (`plainpickle.py`), UNITER's are maps of msgpack or whole
-.npz files. Its list of all keys, under `keys`, is not needed.
+ViLBERT's values are pickles of plain data and arrays (`plainpickle.py`), UNITER's are maps of
+msgpack or whole .npz files. Its list of all keys, under `keys`, is not needed.
 """
 
 import io

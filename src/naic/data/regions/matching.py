@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from pathlib import Path
 from typing import NamedTuple
 
@@ -127,7 +128,10 @@ def spellings(key: str) -> list[str]:
 def find_features(
     named: Sequence[str], sizes: Sequence[Path], records: Sequence[Record], problems: Problems
 ) -> tuple[list[Record], Features]:
-    """The records that have features, and where these are; the others are told to `problems`."""
+    """The records that have features, and where these are; the others are told to `problems`.
+
+    They come in the order of the files: a disk reads on, and a group of rows is unpacked once.
+    """
     sources = open_sources(named)
     places: dict[str, Place] = {}
     images = 0
@@ -137,8 +141,7 @@ def find_features(
             place = Place(number, count, key)
             for name in spellings(key):
                 places.setdefault(name, place)
-    kept: list[Record] = []
-    found: list[Place] = []
+    found: list[tuple[Place, Record]] = []
     claimed: dict[Place, str] = {}
     for record in records:
         place_of = _place(record, places)
@@ -151,9 +154,11 @@ def find_features(
             hint = "Give images names that differ in more than their folder."
             problems.add(f"image {printable(record.id)}", why, hint, "features of two images")
         else:
-            kept.append(record)
-            found.append(place_of)
-    return kept, Features(sources, found, images - len(found), read_sizes(sizes))
+            found.append((place_of, record))
+    found.sort(key=itemgetter(0))
+    of_each = [place for place, _ in found]
+    features = Features(sources, of_each, images - len(found), read_sizes(sizes))
+    return [record for _, record in found], features
 
 
 def _place(record: Record, places: Mapping[str, Place]) -> Place | None:

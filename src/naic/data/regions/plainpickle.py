@@ -1,10 +1,10 @@
 """The plain data of a pickle, read without unpickling.
 
 A pickle is a program, and to load one is to run it: nothing here does. The databases of ViLBERT
-and its kin hold pickles of nothing but dictionaries, numbers, text, bytes and arrays of numbers; the few
-steps which those take are followed one by one. A pickle that has any other step is refused. Arrays
-and ordered dictionaries are calls in a pickle: a few names are known, and what is made of them is made
-here, without calling them.
+and its kin hold pickles of nothing but dictionaries, numbers, text, bytes and arrays of numbers;
+the few steps which those take are followed one by one. A pickle that has any other step is refused.
+Arrays and ordered dictionaries are calls in a pickle: a few names are known, and what comes of them
+is made here, without calling them.
 """
 
 import pickletools
