@@ -163,7 +163,7 @@ def test_what_was_packed_of_an_older_model_is_not_uploaded(packed: PackOptions) 
     before = weights.stat().st_mtime
     os.utime(weights, (before, (packed.out / WEIGHTS).stat().st_mtime + 1))
     try:
-        with pytest.raises(ConfigError, match="packed before, and .* is newer"):
+        with pytest.raises(ConfigError, match=r"packed before, and .* is newer"):
             is_packed_already(packed)
     finally:
         os.utime(weights, (before, before))

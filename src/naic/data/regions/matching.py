@@ -136,11 +136,10 @@ def find_features(
     places: dict[str, Place] = {}
     images = 0
     for number, source in enumerate(sources):
-        for count, key in enumerate(source.keys()):
-            images += key not in places  # of one image in two files the first counts
-            place = Place(number, count, key)
-            for name in spellings(key):
-                places.setdefault(name, place)
+        own = _by_names(number, source.keys())
+        for name, place in own.items():  # of one image in two files the first counts
+            images += place.key == name and name not in places
+            places.setdefault(name, place)
     found: list[tuple[Place, Record]] = []
     claimed: dict[Place, str] = {}
     for record in records:
@@ -159,6 +158,17 @@ def find_features(
     of_each = [place for place, _ in found]
     features = Features(sources, of_each, images - len(found), read_sizes(sizes))
     return [record for _, record in found], features
+
+
+def _by_names(number: int, keys: Sequence[str]) -> dict[str, Place]:
+    """Places in a source by all names of its images; what two could be called means neither."""
+    exact: dict[str, Place] = {}
+    others: dict[str, Place | None] = {}
+    for count, key in enumerate(keys):
+        exact[key] = Place(number, count, key)
+        for name in spellings(key):
+            others[name] = None if name in others else exact[key]
+    return {name: place for name, place in others.items() if place is not None} | exact
 
 
 def _place(record: Record, places: Mapping[str, Place]) -> Place | None:
