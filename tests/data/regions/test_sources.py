@@ -4,6 +4,7 @@ import base64
 import collections
 import io
 import pickle
+import sys
 import tarfile
 from pathlib import Path
 from typing import Any
@@ -110,3 +111,22 @@ def test_databases_of_pickled_arrays(tmp_path: Path) -> None:
     assert found.boxes is not None
     assert np.array_equal(found.boxes, OWN.boxes)
     assert found.size == (files.WIDTH, files.HEIGHT)
+
+
+def test_of_many_files_one_group_of_rows_is_held_and_none_stays_open(tmp_path: Path) -> None:
+    sources, open_before = [], open_files()
+    for name in "abcdef":
+        (tmp_path / name).mkdir()
+        files.parquet(tmp_path / name, SEEN)
+        sources.append(ColumnSource(tmp_path / name / "clip.parquet"))
+    pa: Any = __import__("pyarrow")
+    held = []
+    for source in sources:
+        source.read("9")
+        held.append(pa.total_allocated_bytes())
+        assert open_files() == open_before
+    assert held[-1] < 3 * held[0]  # what was let go may be counted a little longer
+
+
+def open_files() -> int:
+    return len(list(Path("/proc/self/fd").iterdir())) if sys.platform == "linux" else 0
