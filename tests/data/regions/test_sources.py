@@ -130,3 +130,20 @@ def test_of_many_files_one_group_of_rows_is_held_and_none_stays_open(tmp_path: P
 
 def open_files() -> int:
     return len(list(Path("/proc/self/fd").iterdir())) if sys.platform == "linux" else 0
+
+
+@pytest.mark.parametrize("boxes", [1, len(OWN.boxes) + 1])
+def test_boxes_of_other_features_are_refused(boxes: int, tmp_path: Path) -> None:
+    """36 features of each image, and beside them the boxes of another run of the detector."""
+    files.att(tmp_path, {1: OWN})
+    np.save(tmp_path / "cocobu_box/1.npy", np.ones((boxes, 4), np.float32))
+    with pytest.raises(DataError, match=rf"tells of {boxes} regions and has features of"):
+        FolderSource(tmp_path / "cocobu_att").read("1")
+
+
+def test_rows_that_only_fill_up_are_left_out(tmp_path: Path) -> None:
+    np.savez(tmp_path / "1.npz", x=OWN.features, bbox=OWN.boxes, num_bbox=1)
+    found = FolderSource(tmp_path).read("1")
+    assert found.features.shape == (1, files.DIM)
+    assert found.boxes is not None
+    assert found.boxes.shape == (1, 4)

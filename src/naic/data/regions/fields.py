@@ -99,7 +99,8 @@ def _from_fields(fields: Mapping[str, Any], where: str) -> Regions:
         found = _numbers(boxes if shares is None else shares, fields, rows)
         found = found.reshape(len(found) if rows is None else -1, found.shape[-1])[:rows, :4]
         rows = len(found)
-    features = _by_rows(_numbers(given, fields, rows), rows, where)
+    # more rows than regions are filled up, if there is a count that says so
+    features = _by_rows(_numbers(given, fields, rows), rows, where, exact=count is None)
     if found is not None and len(found) != len(features):
         raise DataError(where, f"{len(features)} regions have {len(found)} boxes", _AGAIN)
     width, height = _number(_first(fields, WIDTHS)), _number(_first(fields, HEIGHTS))
@@ -112,9 +113,9 @@ def _from_fields(fields: Mapping[str, Any], where: str) -> Regions:
 
 
 def _by_rows(
-    features: npt.NDArray[Any], rows: int | None, where: str
+    features: npt.NDArray[Any], rows: int | None, where: str, *, exact: bool
 ) -> npt.NDArray[np.floating[Any]]:
-    """(R, F); some files have (F, R), some (H, W, F), and some more rows than regions."""
+    """(R, F); some files have (F, R), some (H, W, F), and some, if not `exact`, further rows."""
     if features.ndim > 2:  # a grid: its cells in reading order
         features = features.reshape(-1, features.shape[-1])
     if features.ndim != 2 or not np.issubdtype(features.dtype, np.floating):
@@ -123,9 +124,9 @@ def _by_rows(
     if rows is not None:
         if len(features) != rows and features.shape[1] == rows:
             features = features.T
-        if len(features) < rows:
+        if len(features) < rows or (exact and len(features) > rows):
             why = f"it tells of {rows} regions and has features of {len(features)}"
-            raise DataError(where, why, _AGAIN)
+            raise DataError(where, why, "Were features and boxes made together? Or get it again.")
     return features[:rows]
 
 

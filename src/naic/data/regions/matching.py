@@ -145,7 +145,9 @@ def find_features(
     for record in records:
         place_of = _place(record, places)
         if place_of is None:
-            hint = "Name what has them with --features, too."
+            hint = (
+                "Name what has them with --features, too, or one folder if several have the name."
+            )
             why = f"there are no features of {printable(record.image.name)}"
             problems.add(f"image {printable(record.id)}", why, hint, "image without features")
         elif (other := claimed.setdefault(place_of, record.id)) != record.id:
