@@ -44,7 +44,7 @@ def test_bytes_and_shared_parts_are_read(protocol: int) -> None:
 @pytest.mark.parametrize("protocol", range(5))
 def test_arrays_and_ordered_dictionaries_are_read(protocol: int) -> None:
     """As ViLBERT's later databases have them, and rows that csv read in Python 3.6."""
-    arrays = {
+    arrays: dict[str, Any] = {
         "features": np.arange(6, dtype="<f4").reshape(2, 3),
         "columns": np.arange(6.0).reshape(2, 3).T,
         "big": np.arange(3, dtype=">i2"),
@@ -52,7 +52,9 @@ def test_arrays_and_ordered_dictionaries_are_read(protocol: int) -> None:
         "mask": np.array([True, False]),
     }
     again = {f"{name} again": own for name, own in arrays.items()}
-    value = collections.OrderedDict({**arrays, **again, "number": np.float32(1.5), "text": b"x"})
+    value: dict[str, Any] = collections.OrderedDict(
+        {**arrays, **again, "number": np.float32(1.5), "text": b"x"}
+    )
     found = plain_value(pickle.dumps(value, protocol), "here")
     assert list(found) == list(value)
     for name, own in value.items():

@@ -111,12 +111,12 @@ class Hdf5Source:
             why = "holds all images in one array, and nothing says which row is whose"
             hint = f"Put {beside.name} beside it, with the row of each id, or `image_ids` into it."
             raise DataError(printable(self.where), why, hint)
-        told = found.items() if isinstance(found, dict) else [(None, None)]
-        if not all(isinstance(row, int) and row >= 0 for _, row in told):
+        rows: dict[Any, Any] = found if isinstance(found, dict) else {"": None}
+        if not all(isinstance(row, int) and row >= 0 for row in rows.values()):
             name = (beside if beside.is_file() else packed).name
             why = f"{name} beside it is no table of ids and rows"
             raise DataError(printable(self.where), why, 'Write {"ID": ROW, ...} into it.')
-        return {str(id_): row for id_, row in told}
+        return {str(id_): row for id_, row in rows.items()}
 
 
 def _text(id_: Any) -> str:  # noqa: ANN401 - a number, text or bytes
