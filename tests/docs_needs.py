@@ -29,6 +29,7 @@ from naic.tasks.study.spec import read_study, runs_of
 from naic.train.config import read_settings
 from tests.data.regions import files as region_files
 from tests.runtime.small import make_model
+from tests.tasks.shards.made import make_tar
 from tests.tasks.show.runs import make_run
 
 PHOTO = Path(skimage.__file__).parent / "data" / "rocket.jpg"
@@ -210,16 +211,17 @@ def study(words: list[str], options: Any) -> list[str]:
     asked = read_study(options)
     own = asked.settings
     assert own.features is not None
-    assert own.teacher is not None
-    make_model(own.start, "parallel")
-    make_model(own.teacher, "causal")
+    if own.start is not None:
+        make_model(own.start, "parallel")
+    if own.teacher is not None:
+        make_model(own.teacher, "causal")
     runs = [runs_of(asked, variant, options).values() for variant in asked.variants]
     for data in (run.data for some in runs for run in some):
         sources = (own.features, *data.unlabelled)
         for folder in sources:
             store(folder)
         for pseudo, source in zip(data.pseudo, sources, strict=False):
-            if not pseudo.exists():
+            if not pseudo.exists() and not pseudo.is_relative_to(options.out):
                 made = ["--features", str(source), "--splits", "train", "--out", str(pseudo)]
                 assert main(["distil", str(own.teacher), *made]) == 0
     return dry(words)
@@ -338,6 +340,28 @@ def scenes(words: list[str], options: Any) -> list[str]:
     return words if re.search(r"--count", " ".join(words)) else [*words, "--count", "3"]
 
 
+def shards(words: list[str], options: Any) -> list[str]:
+    """A few shards, and what was made of them where that is looked at or joined.
+
+    A folder stands in for a bucket: with a server that speaks S3 `test_storage.py` tries it.
+    """
+    words = [word.replace("s3://", "") for word in words]
+    seeing(Path("shipped"))
+    for number in range(2):
+        make_tar(Path(f"in/{number:03d}.tar"), [number])
+    task = words[1]
+    if task in ("status", "join"):
+        out = words[2]
+        made = ["shards", "prepare" if task == "join" else "caption", "in", "--out", out]
+        made += ["--backbone", "efficientnet-lite0"] if task == "join" else []
+        if not Path(out).exists():
+            assert main([*made, "--workers", "1", "--device", "cpu"]) == 0
+        return words
+    if task == "distil":
+        make_model(options.model, "causal")
+    return dry(words)
+
+
 NEEDS: dict[str, Need] = {
     "caption": caption,
     "watch": watch,
@@ -355,6 +379,7 @@ NEEDS: dict[str, Need] = {
     "shapes": scenes,
     "doctor": as_it_is,
     "completion": as_it_is,
+    "shards": shards,
 }
 
 

@@ -185,7 +185,7 @@ def test_every_config_parses(path: Path) -> None:
         assert _from_file(path).reader in READER_NAMES
     elif path.stem == "preset":
         assert read_preset(str(path.parent)).settings.report
-    elif path.stem in ("study", "study_again", "study_full", "study_next"):
+    elif path.stem in ("study", "study_again", "study_full", "study_next", "systems"):
         options = ReproduceOptions(Path("out"), study=path)
         study = read_study(options)
         assert all("train" in runs_of(study, variant, options) for variant in study.variants)

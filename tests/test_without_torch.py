@@ -13,6 +13,8 @@ AROUND = (
     "naic.decode.decoding",
     "naic.runtime.sentences",
     "naic.metrics.score",
+    "naic.tasks.shards.run",
+    "naic.tasks.shards.captions",
 )
 
 

@@ -20,9 +20,11 @@ from light_page import light_page  # type: ignore[import-not-found]
 from meteor_page import meteor_part  # type: ignore[import-not-found]
 from photos_page import photos  # type: ignore[import-not-found]
 from readme_table import readme  # type: ignore[import-not-found]
+from scale_page import scale_pages  # type: ignore[import-not-found]
 from serving_page import serving_pages  # type: ignore[import-not-found]
 from speed_page import speed_pages  # type: ignore[import-not-found]
 from student_page import student_pages  # type: ignore[import-not-found]
+from systems_page import systems_pages  # type: ignore[import-not-found]
 from training_page import training  # type: ignore[import-not-found]
 
 FOLDER = Path(__file__).parent
@@ -331,7 +333,9 @@ PAGES: dict[str, Callable[[], str]] = {
     **speed_pages(),
     **finetune_pages(),
     **student_pages(),
+    **systems_pages(),
     **house_pages(),
+    **scale_pages(),
     **serving_pages(),
     **{
         f"{path.parent.name}.md": partial(ladder, path.parent.name)

@@ -46,6 +46,10 @@ class WriteError(NaicError):
     """A file that cannot be written: the disk is full, the folder is not ours."""
 
 
+class StorageError(NaicError):
+    """A file or a URL that cannot be read: not there, not allowed, or its server is not reached."""
+
+
 class ConfigError(NaicError):
     """An option or a config key that is unknown, or a value out of range."""
 
@@ -56,6 +60,10 @@ class CheckpointError(NaicError):
 
 class TrainingError(NaicError):
     """A training run that cannot go on: it collapsed, a worker died, a number is not finite."""
+
+
+class ClusterError(NaicError):
+    """A cluster that cannot be reached or joined, or that was lost in the middle of a run."""
 
 
 class MetricError(NaicError):

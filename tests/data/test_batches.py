@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from naic.data.batches import Ints, Stream, Targets, columns, count_regions
+from naic.data.batches import Ints, Spread, Stream, Targets, columns, count_regions
 from naic.data.features import read_features
 from naic.errors import ConfigError, DataError, StoreError
 from naic.text import PAD, PERIOD, UNK, Vocabulary
@@ -110,6 +110,47 @@ def test_epochs_are_counted_in_images() -> None:
 def test_no_batch_at_all_is_refused(images: int, batch: int) -> None:
     with pytest.raises(ConfigError, match="make no batch"):
         Stream(images, batch, 0)
+
+
+@given(
+    images=st.integers(6, 40),
+    share=st.integers(1, 10),
+    parts=st.integers(1, 6),
+    world=st.integers(1, 4),
+)
+def test_each_part_comes_once_an_epoch_to_those_who_hold_it(
+    images: int, share: int, parts: int, world: int
+) -> None:
+    batch = share * parts * world
+    spread = Spread(images, batch, 3, parts)
+    steps = range(-(-images // (batch // parts)))
+    drawn = np.stack([spread.at(step) for step in steps])  # (steps, batch)
+    when = np.stack([spread.epochs(step) for step in steps])
+    assert drawn.shape == when.shape == (len(steps), batch)
+    assert sorted(drawn[when == 0].tolist()) == list(range(images))
+    cut = drawn.reshape(len(steps), world, -1)
+    for rank in range(world):
+        held = spread.held(rank, world)
+        assert {*cut[:, rank].flat} <= {*range(held.start, held.stop)}
+        most = -(-parts // world) + (parts % world > 0)  # it may begin and end inside a part
+        assert held.stop - held.start <= most * -(-images // parts)
+
+
+def test_one_part_has_the_order_of_before_and_others_have_their_own() -> None:
+    whole, spread = Spread(8, 8, 1), Spread(16, 16, 1, 2)
+    assert [whole.at(step).tolist() for step in (0, 1)] == [FIRST, SECOND]
+    assert spread.at(0)[:8].tolist() == FIRST
+    assert spread.at(0)[8:].tolist() == [11, 9, 15, 12, 13, 8, 10, 14]  # for years to come
+    assert whole.epoch_of(3) == spread.epoch_of(3) == 3.0
+
+
+@pytest.mark.parametrize(
+    ("batch", "parts", "told"),
+    [(8, 3, "run.batch: 8 images cannot be taken from 3"), (8, 8, "4 images cannot be cut into 8")],
+)
+def test_what_cannot_be_spread_is_refused(batch: int, parts: int, told: str) -> None:
+    with pytest.raises(ConfigError, match=told):
+        Spread(4, batch, 1, parts)
 
 
 def ints(*values: int) -> Ints:

@@ -13,6 +13,11 @@ SIZES: dict[str, dict[str, Any]] = {
     "updown": {"width": 16, "embedding": 12, "attention": 8},
     "ort": {**TRANSFORMER, "geometry": 16},
     "eta": {**TRANSFORMER, "attributes": 7, "told": 3},
+    "vsua": {
+        **{"width": 16, "embedding": 12, "attention": 8},
+        **{"content": 7, "relations": 3, "named": 3, "pairs": 4},
+    },
+    "satic": {**TRANSFORMER, "group": 2},
 }
 GRIDS = ("ort",)  # an image's regions are those of a whole grid, some of them masked
 

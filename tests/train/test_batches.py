@@ -42,6 +42,7 @@ def make_feed(
     rank: int = 0,
     world: int = 1,
     accumulate: int = 1,
+    spread: int = 1,
     keep: Keep = "device",
     fill: bool = False,
     device: str = "cpu",
@@ -56,6 +57,7 @@ def make_feed(
         rank=rank,
         world=world,
         accumulate=accumulate,
+        spread=spread,
         device=device,
         keep=keep,
         fill=fill,
@@ -240,6 +242,50 @@ def test_a_batch_that_cannot_be_shared_is_refused(stores: dict[str, FeatureStore
         make_feed(stores["even"], world=3)
     with pytest.raises(ConfigError, match="multiple of 6"):
         make_feed(stores["even"], world=2, accumulate=3)
+
+
+@pytest.mark.parametrize("keep", ["device", "host"])
+def test_spread_features_are_read_by_those_who_learn_from_them(
+    keep: Keep, stores: dict[str, FeatureStore], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two processes draw what one draws, and neither ever reads a row of the other's."""
+    reads = list[int]()
+
+    def counted(store: FeatureStore, rows: np.ndarray, regions: int) -> object:
+        reads.extend(rows.tolist())
+        return read_features(store, rows, regions)
+
+    store = stores["ragged"]
+    one = make_feed(store, keep="device", spread=2)
+    whole = [one.fetch(one.draw(step)[0]) for step in range(8)]
+    monkeypatch.setattr(batches_module, "read_features", counted)
+    read = list[set[int]]()
+    for rank in (0, 1):
+        reads.clear()
+        feed = make_feed(store, rank=rank, world=2, spread=2, keep=keep)
+        for step, batch in enumerate(whole):
+            own = feed.fetch(feed.draw(step)[0])
+            half = slice(rank * 4, rank * 4 + 4)
+            totals = (batch.normaliser, batch.images, batch.judged)
+            assert batch.mask is not None
+            features, mask = batch.features[half], batch.mask[half]
+            cut = Batch(features, mask, batch.words[half], batch.rows[half], *totals)
+            assert same(own, cut)
+        feed.close()
+        read.append({*reads})
+    rows = Targets.build(store, ["train"], VOCABULARY, LENGTH).rows.tolist()
+    assert read == [{*rows[:5]}, {*rows[5:]}]  # 11 images
+
+
+def test_the_share_can_be_cut_anew_before_the_first_draw(stores: dict[str, FeatureStore]) -> None:
+    feed = make_feed(stores["even"])
+    feed.cut(4)
+    assert [
+        same(a, b)
+        for a, b in zip(feed.draw(2), make_feed(stores["even"], accumulate=4).draw(2), strict=True)
+    ] == [True] * 4
+    with pytest.raises(ConfigError, match="in 3 parts"):
+        feed.cut(3)
 
 
 def test_epochs_are_those_of_the_training_images(stores: dict[str, FeatureStore]) -> None:

@@ -34,7 +34,8 @@ CONFIGS = sorted(
         "study_again",
         "study_full",
         "study_next",
-    )  # read in test_readme.py
+        "systems",
+    )  # read in test_docs.py
 )
 STAGE_OF = {
     "backbone": "teacher_xe",

@@ -1,14 +1,11 @@
 """The baseline "ma" remembers past rewards: between parts, after a break, over processes."""
 
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from safetensors.torch import load_file
 
 from naic.data.features import FeatureStore
 from naic.errors import CheckpointError
@@ -27,7 +24,6 @@ from tests.train.runs import (
     run_settings,
 )
 from tests.train.sameness import differences
-from tests.train.two_cmal import learn
 
 RATE = 1e-3
 RUN = Path("run")
@@ -137,31 +133,3 @@ def test_a_checkpoint_without_it_is_refused() -> None:
     checkpoint.save(RUN, snapshot)
     error = refused(CheckpointError, run_settings("cmal", epochs=2.0, cmal=MA), resume=True)
     assert "1 missing (moving/reward)" in error.why
-
-
-def losses(run: Path, name: str) -> list[float]:
-    return [float(line[name]) for line in read_metrics(run) if "reward" in line]
-
-
-def test_two_processes_remember_what_one_does(home: Path, tmp_path: Path) -> None:
-    """The mean reward of both: 2 × B is 1 × 2B."""
-    names = [str(home / "store"), str(home / "teacher" / "best"), str(tmp_path / "shared")]
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.train.two_cmal", "2", *names],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=200,
-    )
-    assert done.returncode == 0, done.stderr
-    learn(home / "store", home / "teacher" / "best", tmp_path / "alone")
-    alone, shared = tmp_path / "alone", tmp_path / "shared"
-    for name in ("reward", "baseline", "loss", "gradient"):
-        expected = losses(alone, name)
-        assert losses(shared, name) == pytest.approx(expected, rel=1e-3, abs=1e-4), name
-    assert len(set(losses(alone, "baseline"))) > 10
-    kept = [
-        load_file(run / "checkpoints" / "step-00000012" / "optimiser.safetensors")["moving/reward"]
-        for run in (alone, shared)
-    ]
-    assert kept[0].tolist() == pytest.approx(kept[1].tolist(), rel=1e-4)

@@ -122,6 +122,8 @@ def test_a_broken_run_ends_like_the_unbroken_one(
         ("cmal", "parallel"),
         ("student_xe", "mnic"),
         ("student_xe", "fnic"),
+        ("student_xe", "ctc"),
+        ("teacher_xe", "satic"),
     ],
 )
 def test_so_does_every_stage(
@@ -213,7 +215,7 @@ def test_epochs_may_be_raised(unbroken: tuple[Path, dict[str, Any]]) -> None:
     [
         ("seed", {"seed": 4}),
         ("run.batch", {"run": {"batch": 4}}),
-        ("run.accumulate", {"run": {"accumulate": 2}}),
+        ("data.spread", {"data": {"spread": 2}}),
         ("schedule.learning_rate", {"schedule": {"learning_rate": 1e-3}}),
         ("optimiser.average", {"optimiser": {"average": 0.0}}),
         ("model.dropout", {"model": {"dropout": 0.0}}),

@@ -1,12 +1,13 @@
 """`naic completion SHELL`: a script that completes verbs, options, choices and file names.
 
 The script holds all it needs: pressing TAB starts no Python. What it knows comes from `OPTIONS` in
-the file of each verb: the dataclass, or the function, that its command line is parsed by.
+the file of each verb: the dataclass, or the function, that its command line is parsed by; or a
+dataclass for each of its tasks.
 """
 
 import dataclasses
 import importlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
@@ -78,13 +79,16 @@ def describe(verb: str) -> Verb:
     options = [Option(("-h", "--help"), "flag"), Option((OPTION,), "text")]
     if verb == "prepare":
         options.append(Option(("--config",), "files"))  # a file with any of the others
-    words: tuple[str, ...] = ()
-    for name, kind in _fields(importlib.import_module(VERBS[verb][0]).OPTIONS):
-        found = read_field(name, kind)
-        if isinstance(found, Option):
-            options.append(found)
-        else:
-            words = words or found
+    source = importlib.import_module(VERBS[verb][0]).OPTIONS
+    tasks = source if isinstance(source, Mapping) else {}  # with options of its own for each
+    words = tuple(tasks)
+    for own in tasks.values() or [source]:
+        for name, kind in _fields(own):
+            found = read_field(name, kind)
+            if not isinstance(found, Option):
+                words = words or found
+            elif found not in options:
+                options.append(found)
     return Verb(verb, VERBS[verb][1], tuple(options), words)
 
 

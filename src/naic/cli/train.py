@@ -122,6 +122,7 @@ def run(arguments: Sequence[str]) -> int:
     request = _parse(list(arguments))
     worker = "RANK" in os.environ  # started by torchrun, or by ourselves
     if request.nproc > 1 and not worker and not request.dry_run:
+        from naic.data.batches import check_spread
         from naic.train.batches import check_shares
         from naic.train.config import read_settings
         from naic.train.launch import launch
@@ -129,7 +130,8 @@ def run(arguments: Sequence[str]) -> int:
 
         settings = read_settings(request.config, request.overrides)
         chosen = settings.run
-        check_shares(chosen.batch, request.nproc, chosen.accumulate)  # said once, not by each
+        check_spread(chosen.batch, settings.data.spread)  # said once, not by each
+        check_shares(chosen.batch, request.nproc, chosen.accumulate)
         take_rewards(settings)
         return launch(request.nproc, ["-m", "naic", "train", *arguments, *OPTION_WORDS])
     command = f"naic train {shlex.join([*arguments, *OPTION_WORDS])}"

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Self, TypeVar
 
@@ -155,13 +156,15 @@ class Stream:
     none is cut short and no image is left out.
     """
 
-    def __init__(self, images: int, batch: int, seed: int) -> None:
+    def __init__(self, images: int, batch: int, seed: int, part: int = 0) -> None:
+        """`part` tells the orders of several streams of one seed apart."""
         if images < 1 or batch < 1:
             why = f"{batch} of {images} images make no batch"
             raise ConfigError("batch", why, "Give at least one image, and a batch of 1 or more.")
         self.images = images
         self.batch = batch
         self.seed = seed
+        self._entropy = [part] if part else []  # older runs had none, and keep their order
         self._orders: dict[int, Ints] = {}
 
     def at(self, step: int) -> Ints:
@@ -191,10 +194,61 @@ class Stream:
         does not promise of its shuffles, and a run may be resumed with a newer numpy.
         """
         if epoch not in self._orders:
-            bits = np.random.PCG64(np.random.SeedSequence([self.seed, epoch]))
+            bits = np.random.PCG64(np.random.SeedSequence([self.seed, epoch, *self._entropy]))
             order = np.argsort(bits.random_raw(self.images), kind="stable")
             self._orders = {**dict(list(self._orders.items())[-1:]), epoch: order}
         return self._orders[epoch]
+
+
+class Spread:
+    """Images cut into parts, of each of which every step takes equally many.
+
+    A process whose share of the steps comes from some parts needs the features of these alone. The
+    order depends on the number of parts, not on that of the processes: one process that has all of
+    them goes the way that many go. With one part it is that of a `Stream`.
+    """
+
+    def __init__(self, images: int, batch: int, seed: int, parts: int = 1) -> None:
+        check_spread(batch, parts)
+        if parts > max(1, images):
+            why = f"{images} images cannot be cut into {parts} parts"
+            raise ConfigError("data.spread", why, "Choose a lower number.")
+        self.images = images
+        self.batch = batch
+        self.seed = seed
+        # Neighbours in the store stay together: whoever has a part reads few of the store's files.
+        self._firsts = [images * part // parts for part in range(parts + 1)]
+        self._streams = [
+            Stream(end - first, batch // parts, seed, part)
+            for part, (first, end) in enumerate(pairwise(self._firsts))
+        ]
+
+    def at(self, step: int) -> Ints:
+        """(batch,) the images of a step, part after part."""
+        own = zip(self._firsts, self._streams, strict=False)
+        return np.concatenate([first + stream.at(step) for first, stream in own])
+
+    def epochs(self, step: int) -> Ints:
+        """(batch,) the epoch of its part, from 0, in which each image of a step comes."""
+        return np.concatenate([stream.epochs(step) for stream in self._streams])
+
+    def epoch_of(self, step: int) -> float:
+        """How many epochs are over when a step begins."""
+        return step * self.batch / self.images
+
+    def held(self, rank: int, world: int) -> slice:
+        """The images that the rank-th of `world` equal shares of any step can be made of."""
+        parts = len(self._streams)
+        return slice(
+            self._firsts[rank * parts // world], self._firsts[-(-(rank + 1) * parts // world)]
+        )
+
+
+def check_spread(batch: int, parts: int) -> None:
+    """Refuse a batch that cannot be taken from so many parts alike."""
+    if batch % parts:
+        why = f"{batch} images cannot be taken from {parts} parts alike"
+        raise ConfigError("run.batch", why, f"Choose a multiple of {parts}, or lower data.spread.")
 
 
 def columns(counts: Ints, places: Ints, epochs: Ints, captions: int, seed: int) -> Ints:

@@ -83,17 +83,25 @@ def decode_batches(
     coming = itertools.chain(first, coming)
     isolated = len(first) == ENOUGH_FOR_PROCESSES
     with ImageDecoder(workers or os.cpu_count() or 1, pixels, isolated=isolated) as decoder:
-        waiting: deque[_Batch] = deque()
-        start = 0
-        while chunk := list(itertools.islice(coming, batch)):
-            places = np.empty((len(chunk), pixels, pixels, 3), np.uint8)
-            results = [decoder.submit(*task) for task in zip(chunk, places, strict=True)]
-            waiting.append(_Batch(start, places, results))
-            start += len(chunk)
-            if len(waiting) > BATCHES_AHEAD:
-                yield _finished(waiting.popleft())
-        while waiting:
+        yield from decode_with(decoder, coming, batch=batch)
+
+
+def decode_with(
+    decoder: "ImageDecoder", images: "Iterable[ImageSource]", *, batch: int
+) -> Iterator[Decoded]:
+    """As `decode_batches`, with a decoder that is there: to start its processes takes a while."""
+    coming, pixels = iter(images), decoder.pixels
+    waiting: deque[_Batch] = deque()
+    start = 0
+    while chunk := list(itertools.islice(coming, batch)):
+        places = np.empty((len(chunk), pixels, pixels, 3), np.uint8)
+        results = [decoder.submit(*task) for task in zip(chunk, places, strict=True)]
+        waiting.append(_Batch(start, places, results))
+        start += len(chunk)
+        if len(waiting) > BATCHES_AHEAD:
             yield _finished(waiting.popleft())
+    while waiting:
+        yield _finished(waiting.popleft())
 
 
 def _finished(batch: _Batch) -> Decoded:
@@ -105,10 +113,14 @@ def _finished(batch: _Batch) -> Decoded:
 
 
 class ImageDecoder:
-    """Decodes in `workers` processes of its own if `isolated`, else in threads of this one."""
+    """Decodes in `workers` processes of its own if `isolated`, else in threads of this one.
+
+    Attributes:
+        pixels: a side of what comes out.
+    """
 
     def __init__(self, workers: int, pixels: int, *, isolated: bool) -> None:
-        self._pixels = pixels
+        self.pixels = pixels
         self._isolated = isolated and bool(sys.executable)
         self._pool = ThreadPoolExecutor(workers, "decode", initializer=stand_back)
         self._own = threading.local()
@@ -127,10 +139,10 @@ class ImageDecoder:
         return self._pool.submit(self._decode, image, place)
 
     def _decode(self, image: "ImageSource", place: Pixels) -> ImageError | None:
-        if self._isolated and (task := pack(image, self._pixels)) is not None:
+        if self._isolated and (task := pack(image, self.pixels)) is not None:
             return self._worker().decode(image.name, task, place)
         try:
-            place[:] = square_pixels(image.load(at_least=self._pixels), self._pixels)
+            place[:] = square_pixels(image.load(at_least=self.pixels), self.pixels)
         except ImageError as error:
             return error
         except MemoryError:

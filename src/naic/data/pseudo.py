@@ -112,12 +112,20 @@ class PseudoStore:
         )
 
 
+def taught_line(id_: str, own: Taught) -> str:
+    """What is said of an image, as a line of a shard, without what ends it."""
+    values = {"captions": own.captions, "scores": own.scores, "ended": own.ended}
+    return json.dumps({"id": id_, **values})
+
+
 def parse_shard(path: Path, data: bytes) -> list[tuple[str, Taught]]:
     """The lines of a shard, image ids with what is said of them."""
     rows: list[tuple[str, Taught]] = []
     try:
         for line in data.decode().splitlines():
             row = json.loads(line)
+            if "error" in row:  # an image of a shard that could not be used
+                continue
             captions, scores, ended = (tuple(row[key]) for key in ("captions", "scores", "ended"))
             if not len(captions) == len(scores) == len(ended) > 0:
                 raise ValueError("captions, scores and ends differ in number")  # noqa: TRY301
@@ -240,14 +248,7 @@ class PseudoWriter:
     def write(self, number: int, taught: Sequence[Taught]) -> None:
         """Write one shard: what is said of each of its images."""
         lines = [
-            json.dumps(
-                {
-                    "id": self.ids[position],
-                    "captions": own.captions,
-                    "scores": own.scores,
-                    "ended": own.ended,
-                }
-            )
+            taught_line(self.ids[position], own)
             for position, own in zip(self.span(number), taught, strict=True)
         ]
         write_atomically(self._path(number), "".join(f"{line}\n" for line in lines).encode())
@@ -271,18 +272,22 @@ class PseudoWriter:
         return PseudoStore(self.folder)
 
     def _described(self, number: int) -> dict[str, Any]:
-        path = self._path(number)
-        data = path.read_bytes()
-        rows = parse_shard(path, data)
-        return {
-            "file": path.name,
-            "images": len(rows),
-            "captions": sum(len(taught.captions) for _, taught in rows),
-            "sha256": hashlib.sha256(data).hexdigest(),
-        }
+        return described(self._path(number))
 
     def _path(self, number: int) -> Path:
         return self.folder / f"shard-{number:05d}.jsonl"
+
+
+def described(path: Path) -> dict[str, Any]:
+    """A whole shard as the index tells of it."""
+    data = path.read_bytes()
+    rows = parse_shard(path, data)
+    return {
+        "file": path.name,
+        "images": len(rows),
+        "captions": sum(len(taught.captions) for _, taught in rows),
+        "sha256": hashlib.sha256(data).hexdigest(),
+    }
 
 
 def remove_halves(folder: Path) -> None:

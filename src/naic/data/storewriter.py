@@ -70,24 +70,13 @@ class StoreWriter:
 
     def write(self, number: int, rows: ShardRows, errors: Iterable[tuple[int, Problem]]) -> None:
         """Write one shard: the images that have features, and why the others have none."""
-        kind, dtype = KINDS[self.settings["dtype"]]
-        features = np.ascontiguousarray(rows.features, dtype)
-        if kind == "F16" and not _finite(features):
-            hint = "Use another backbone, or scale its output."
-            raise StoreError(str(self._path(number)), "some features do not fit float16", hint)
         note = {
             "positions": rows.positions,
             "errors": [[position, p.where, p.why, p.hint] for position, p in errors],
         }
-        ends = np.cumsum(rows.lengths, dtype="<i8")
-        header = safetensors_header(
-            [
-                ("features", kind, features.shape, features.nbytes),
-                ("ends", "I64", ends.shape, ends.nbytes),
-            ],
-            {"naic": json.dumps(note)},
-        )
-        write_atomically(self._path(number), header, features.data, ends.data)
+        path = self._path(number)
+        chunks = shard_chunks(path.name, rows.features, rows.lengths, self.settings["dtype"], note)
+        write_atomically(path, *chunks)
 
     def finish(self, problems: Sequence[Problem] = ()) -> FeatureStore:
         """Describe the whole store from its shards; `problems` are the reader's."""
@@ -140,6 +129,37 @@ class StoreWriter:
             "list of images and captions": _digest(self.records),
         }
         keep_request(self.folder / "plan.json", plan, "feature store")
+
+
+def shard_chunks(
+    name: str, features: Features, lengths: Sequence[int], dtype: str, note: Mapping[str, Any]
+) -> tuple[bytes | memoryview, ...]:
+    """The bytes of a shard of features (all regions end to end, F).
+
+    Args:
+        name: the shard's, for a message.
+        features: those of all images.
+        lengths: how many regions each image has.
+        dtype: one of `KINDS`.
+        note: what its header says of the images.
+
+    Raises:
+        StoreError: a number is too large for float16.
+    """
+    kind, own = KINDS[dtype]
+    features = np.ascontiguousarray(features, own)
+    if kind == "F16" and not _finite(features):
+        hint = "Use another backbone, or scale its output."
+        raise StoreError(name, "some features do not fit float16", hint)
+    ends = np.cumsum(lengths, dtype="<i8")
+    header = safetensors_header(
+        [
+            ("features", kind, features.shape, features.nbytes),
+            ("ends", "I64", ends.shape, ends.nbytes),
+        ],
+        {"naic": json.dumps(note)},
+    )
+    return header, features.data, ends.data
 
 
 def _finite(features: Features) -> bool:

@@ -57,8 +57,11 @@ CAPTIONERS = Captioners(
         "updown": "updown:UPDOWN",
         "ort": "ort:ORT",
         "eta": "eta:ETA",
+        "vsua": "vsua:VSUA",
         "mnic": "mnic:MNIC",
         "fnic": "fnic:FNIC",
+        "satic": "satic:SATIC",
+        "ctc": "ctc:CTC",
     }
 )
 BROUGHT: dict[str, str] = {}  # of those that a plug-in brought, by name, its module

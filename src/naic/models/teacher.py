@@ -110,7 +110,7 @@ class Teacher:
         ahead = read_ahead(lambda rows: self._read(store, rows, shape), batches)
         for rows, (features, mask) in zip(batches, ahead, strict=True):
             try:
-                said = self._say(features, mask if shape.ragged else None)
+                said = self.say(features, mask if shape.ragged else None)
             except torch.OutOfMemoryError as error:
                 why = f"{shape.images} images at once do not fit the memory of {self.device}"
                 raise ConfigError("--batch", why, "Lower it, in a new --out.") from error
@@ -124,7 +124,8 @@ class Teacher:
         return features, mask
 
     @torch.no_grad()
-    def _say(self, features: Tensor, mask: Tensor | None) -> list[Taught]:
+    def say(self, features: Tensor, mask: Tensor | None) -> list[Taught]:
+        """What to say of images with these features (B, R, F), of which `mask` (B, R) is real."""
         mixed = self._precision == "bfloat16"
         features = features.to(self.device, non_blocking=True)
         mask = None if mask is None else mask.to(self.device, non_blocking=True)

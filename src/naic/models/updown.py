@@ -121,6 +121,8 @@ class UpDownStep(nn.Module):
 class UpDownDecoder(nn.Module):
     """Words in, scores of the next ones out, beside what is kept of the images."""
 
+    step: type[UpDownStep] = UpDownStep
+
     def __init__(self, config: UpDownConfig, features: int, words: int) -> None:
         super().__init__()
         width = config.width
@@ -130,7 +132,7 @@ class UpDownDecoder(nn.Module):
         for block in self.word.weight.detach().chunk(4):
             nn.init.xavier_uniform_(block)
         # A list, as the layers of a Transformer are: training compiles what is in one.
-        self.layers = nn.ModuleList([UpDownStep(config, features)])
+        self.layers = nn.ModuleList([self.step(config, features)])
         self.dropout = nn.Dropout(config.dropout)
         self.output: nn.Linear = WordScores(width, words)
 
@@ -167,17 +169,23 @@ class UpDown(nn.Module):
         words: V, the size of the vocabulary.
     """
 
-    def __init__(self, config: UpDownConfig, features: int, words: int) -> None:
+    decoding: type[UpDownDecoder] = UpDownDecoder
+
+    def __init__(
+        self, config: UpDownConfig, features: int, words: int, seen: int | None = None
+    ) -> None:
+        """`seen`: numbers of each thing that is looked at; None: it is the regions, as they are."""
         super().__init__()
         self.config = config
         self.length = config.length
         self.words = words
-        self.keys = nn.Linear(features, config.attention, bias=False)
+        seen = features if seen is None else seen
+        self.keys = nn.Linear(seen, config.attention, bias=False)
         nn.init.xavier_uniform_(self.keys.weight)
         self.image = nn.Linear(features, 4 * config.width, bias=False)
         for block in self.image.weight.detach().chunk(4):
             nn.init.xavier_uniform_(block)
-        self.decoder = UpDownDecoder(config, features, words)
+        self.decoder = self.decoding(config, seen, words)
 
     def forward(
         self, features: Tensor, mask: Tensor | None = None, words: Tensor | None = None
@@ -190,11 +198,14 @@ class UpDown(nn.Module):
 
     def encode(self, features: Tensor, mask: Tensor | None = None) -> UpDownMemory:
         """What is kept of images (B, R, F) whose real regions are True in the mask (B, R)."""
-        mean = mean_region(features, mask, self.image.weight)
-        device, kind = features.device.type, self.keys.weight.dtype
+        return self.remember(features, mask, mean_region(features, mask, self.image.weight))
+
+    def remember(self, seen: Tensor, mask: Tensor | None, mean: Tensor) -> UpDownMemory:
+        """The same of what there is to look at (B, S, F), some of it masked, and the mean image."""
+        device, kind = seen.device.type, self.keys.weight.dtype
         if torch.is_autocast_enabled(device):  # once, and not again at each word
             kind = torch.get_autocast_dtype(device)
-        regions = features.to(kind)
+        regions = seen.to(kind)
         keys: Tensor = self.keys(regions)
         blocked = None if mask is None else additive(mask[:, None], keys.dtype)
         return UpDownMemory(regions, keys, self.image(mean), blocked)

@@ -197,7 +197,7 @@ class Running:
 
 def load(options: "ServeOptions", tell: "Callable[[Problem], None]") -> "Captioner":
     """The captioner that the options name, ready: first batches take longer than any other."""
-    captioner: Captioner = load_captioner(tell, options.captioning())  # type: ignore[assignment]
+    captioner = load_captioner(tell, options.captioning())
     side = captioner.engine.pixels
     for images in (1, min(2, options.batch)):
         captioner.say(np.zeros((images, side, side, 3), np.uint8), **options.wishes)

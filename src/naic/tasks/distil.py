@@ -27,6 +27,7 @@ from naic.tasks.options import DistilOptions, PrepareOptions
 from naic.tasks.prepare import prepare
 
 if TYPE_CHECKING:  # torch takes a second to import: not before there is work for it
+    from naic.backbones.load import Backbone
     from naic.models.teacher import Teacher
 
 BATCHES_PER_SHARD = 4  # what a kill can cost at most
@@ -190,7 +191,7 @@ def _features(
     """The feature stores to caption, made first where images are given; and bad images."""
     if options.features:
         return options.features, []
-    _check_backbone(options, teacher)
+    backbone_of(teacher, options.device)  # before any image is read
     folders, errors = [], list[Problem]()
     for number, source in enumerate(options.images, 1):
         out = options.out / ("features" if number == 1 else f"features-{number}")
@@ -210,13 +211,17 @@ def _features(
     return folders, errors
 
 
-def _check_backbone(options: DistilOptions, teacher: "Teacher") -> None:
-    """Before any image is read: features of another backbone mean nothing to the teacher."""
+def backbone_of(teacher: "Teacher", device: str, weights: Path | None = None) -> "Backbone":
+    """The backbone that the teacher learnt from: features of another one mean nothing to it.
+
+    Raises:
+        StoreError: these weights are not those that it learnt from.
+    """
     from naic.backbones.load import load_backbone
 
     own = teacher.settings
     found = load_backbone(
-        own.backbone, pixels=own.pixels, device=options.device, made_with=own.made_with
+        own.backbone, pixels=own.pixels, weights=weights, device=device, made_with=own.made_with
     )
     if own.digest and own.digest != found.digest:
         why = f"it learnt from {own.backbone} with weights of its own, which no package has"
@@ -224,6 +229,7 @@ def _check_backbone(options: DistilOptions, teacher: "Teacher") -> None:
             "Make features with `naic prepare folder ... --weights RUN/best`, and give --features."
         )
         raise StoreError(str(teacher.folder), why, hint)
+    return found
 
 
 def _joined(folders: Sequence[Path]) -> JoinedStore:

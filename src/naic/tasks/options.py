@@ -18,6 +18,16 @@ CALIBRATION_IMAGES = 128
 FEWEST_BITS, MOST_BITS = 2, 12  # what naic.packing can write; to import it takes torch
 
 
+def check_beam(beam: int, keep: int) -> None:
+    """Refuse a beam that cannot be, or more sentences than it has."""
+    if not 1 <= beam <= WIDEST_BEAM:
+        why = f"{beam} is not between 1 and {WIDEST_BEAM}"
+        raise ConfigError("--beam", why, "The paper's is 3.")
+    if not 1 <= keep <= beam:
+        why = f"{keep} of the {beam} sentences of the beam cannot be kept"
+        raise ConfigError("--keep", why, "Keep 1 or more, or widen --beam.")
+
+
 @dataclass(frozen=True, slots=True)
 class PrepareOptions:
     """What to read, with which backbone, and where to put it; the command line fills it in.
@@ -161,12 +171,7 @@ class DistilOptions:
             raise ConfigError(
                 "--features, --images", why, "Feature stores are what `naic prepare` makes."
             )
-        if not 1 <= self.beam <= WIDEST_BEAM:
-            why = f"{self.beam} is not between 1 and {WIDEST_BEAM}"
-            raise ConfigError("--beam", why, "The paper's is 3.")
-        if not 1 <= self.keep <= self.beam:
-            why = f"{self.keep} of the {self.beam} sentences of the beam cannot be kept"
-            raise ConfigError("--keep", why, "Keep 1 or more, or widen --beam.")
+        check_beam(self.beam, self.keep)
         if self.batch < 1:
             raise ConfigError("--batch", f"{self.batch} is below 1", "Try 256.")
         if self.images and self.part is not None:

@@ -133,8 +133,12 @@ class Vocabulary:
 
     def save(self, path: Path) -> None:
         """Write the vocabulary as JSON; the file is either the old one or the whole new one."""
+        write_atomically(path, self.as_json())
+
+    def as_json(self) -> bytes:
+        """What `save` writes."""
         text = json.dumps({"format": _FORMAT, "version": _VERSION, "words": self.words}, indent=0)
-        write_atomically(path, f"{text}\n".encode())
+        return f"{text}\n".encode()
 
     @classmethod
     def load(cls, path: Path) -> Self:

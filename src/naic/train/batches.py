@@ -12,7 +12,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from naic.data.batches import Ints, Stream, Targets, columns, count_regions
+from naic.data.batches import Ints, Spread, Targets, columns, count_regions
 from naic.data.features import read_features
 from naic.errors import ConfigError
 from naic.text import PAD
@@ -31,7 +31,7 @@ class Draw(NamedTuple):
 
     Attributes:
         rows: (b,) rows of the feature store, which are the rows of the references too.
-        places: (b,) places among the targets.
+        places: (b,) places among the targets that this process holds.
         columns: (b, C) which captions; -1 where the image has no more.
         normaliser: 0-dim float32, target words of the whole step: all processes, all parts.
         images: 0-dim float32, images of the whole step.
@@ -76,14 +76,16 @@ def check_shares(batch: int, world: int, accumulate: int) -> None:
     """Refuse a batch that cannot be cut into equal parts."""
     if batch % (world * accumulate):
         why = f"{batch} images cannot be shared by {world} processes in {accumulate} parts each"
-        raise ConfigError("run.batch", why, f"Choose a multiple of {world * accumulate}.")
+        hint = f"Choose a multiple of {world * accumulate}, or another number of processes."
+        raise ConfigError("run.batch", why, hint)
 
 
 class Feed:
     """The batches of one process.
 
     A step's images do not depend on how many processes share it: process r takes the r-th part of
-    the global batch, and cuts that into `accumulate` parts.
+    the global batch, and cuts that into `accumulate` parts. With `spread` it holds, and reads, the
+    features of those images only that can come in its share.
     """
 
     def __init__(
@@ -97,6 +99,7 @@ class Feed:
         rank: int = 0,
         world: int = 1,
         accumulate: int = 1,
+        spread: int = 1,
         device: torch.device | str = "cpu",
         keep: Literal["device", "host"] = "device",
         fill: bool = False,
@@ -114,7 +117,8 @@ class Feed:
         self._captions = captions
         self._share = (rank, world, accumulate)
         self._device = torch.device(device)
-        self._stream = Stream(len(targets), batch, seed)
+        self._stream = Spread(len(targets), batch, seed, spread)
+        self._held = self._stream.held(rank, world)
         regions = count_regions(store, targets.rows)
         self._regions = int(regions.max())
         self._ragged = bool((regions < self._regions).any())
@@ -122,7 +126,8 @@ class Feed:
         self._judged = judged
         self._images = torch.tensor(float(batch), device=self._device)
         # One more caption of nothing but PAD: that is where column -1 leads.
-        padded = np.pad(targets.ids, ((0, 0), (0, 1), (0, 0)), constant_values=PAD)
+        own = targets.ids[self._held]
+        padded = np.pad(own, ((0, 0), (0, 1), (0, 0)), constant_values=PAD)
         self._ids = torch.from_numpy(padded).to(self._device)
         self._table: tuple[Tensor, Tensor | None] | None = None
         self._reader: ThreadPoolExecutor | None = None
@@ -157,6 +162,12 @@ class Feed:
         assert features is not None
         words = self._ids[places[:, None], draw.columns].long()  # (b, C, N)
         return Batch(features, mask, words, draw.rows, draw.normaliser, draw.images, draw.judged)
+
+    def cut(self, accumulate: int) -> None:
+        """Before the first draw: cut this process's share into another number of parts."""
+        rank, world, _ = self._share
+        check_shares(self._stream.batch, world, accumulate)
+        self._share = (rank, world, accumulate)
 
     def epoch(self, step: int) -> float:
         """How many epochs are over when a step begins."""
@@ -196,7 +207,7 @@ class Feed:
         features, mask = (None, None) if self._table is not None else self._read(rows)
         return Draw(
             torch.from_numpy(rows),
-            torch.from_numpy(places),
+            torch.from_numpy(places - self._held.start),
             torch.from_numpy(chosen),
             *totals,
             features,
@@ -223,11 +234,11 @@ class Feed:
     def _origin(self) -> tuple[object, ...]:
         """What tells the table of these features on this device from another."""
         stores = tuple(map(identity, self._store.stores))
-        return stores, self._targets.rows.tobytes(), self._device
+        return stores, self._targets.rows[self._held].tobytes(), self._device
 
     def _bring_all(self) -> tuple[Tensor, Tensor | None]:
-        """(I, R, F) the features of all images to learn from, and their mask, on the device."""
-        rows = self._targets.rows
+        """(H, R, F) the features of the images that are held, and their mask, on the device."""
+        rows = self._targets.rows[self._held]
         shape = (len(rows), self._regions, self._store.dim)
         kind = torch.from_numpy(np.empty(0, self._store.dtype)).dtype
         try:
@@ -235,7 +246,8 @@ class Feed:
         except RuntimeError as error:  # of a CPU's memory it is no OutOfMemoryError
             size = kind.itemsize * np.prod(shape, dtype=np.int64) / 1e9
             why = f"{size:.3g} GB of features do not fit the memory of {self._device}"
-            raise ConfigError("data.keep", why, 'Set keep = "host".') from error
+            hint = 'Set keep = "host", or spread them over processes: data.spread.'
+            raise ConfigError("data.keep", why, hint) from error
         masks = torch.empty(shape[:2], dtype=torch.bool, device=self._device)
 
         def bring(first: int) -> None:

@@ -19,6 +19,7 @@ from naic.train.guard import Guard
 from naic.train.inputs import find_inputs
 from naic.train.kept import Kept
 from naic.train.logs import Display, RunLog
+from naic.train.peers import lost_peers_told
 from naic.train.report import Reporter, finished_report, scores_of
 from naic.train.rewarding import try_out
 from naic.train.settings import Settings
@@ -60,7 +61,10 @@ def train(
             reward of one's own gave something else than a number for each sentence.
     """
     settings, own = _take(settings, rewards)
-    with take_folder(settings, resume=resume, kept=kept) as (accelerator, inputs):
+    with (
+        lost_peers_told(),
+        take_folder(settings, resume=resume, kept=kept) as (accelerator, inputs),
+    ):
         report = finished_report(accelerator, inputs)
         if report is None:
             with set_up(accelerator, inputs, kept, own) as training:
@@ -150,6 +154,9 @@ class Run:
         with self.display, self.log or nullcontext():
             if self.log is not None and self.log.note:
                 self.display.message(self.log.note)
+            if self.training.parts > self.settings.run.accumulate:
+                parts = f"each takes its share of a step in {self.training.parts} parts"
+                self.display.message(f"Fewer processes than at first: {parts}.")
             if self.training.step == 0 and self.settings.start is not None:
                 taken = self.training.inputs.start
                 self.display.message(f"from {self.settings.start}: {taken}")
@@ -212,6 +219,7 @@ class Run:
             state = {
                 "guard": self.guard.state(),
                 "seconds": self.seconds,
+                "shares": asdict(self.training.shares),
                 "data": asdict(self.reporter.data),
             }
             checkpoint.save(self.settings.out, Snapshot(done, *self.engine.tensors(), state))

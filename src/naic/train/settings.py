@@ -35,9 +35,10 @@ LIMITS: dict[tuple[float, float], tuple[str, ...]] = {  # from, to (both allowed
     (0.1, 100): ("cmal.temperature",),
     (1e-6, 1e6): ("run.epochs", "run.validate_every", "run.save_every"),
     (1, 100): ("validation.beam",),
+    (0.01, 10_000): ("engine.patience",),
     (1, 1000): ("data.captions", "scst.samples", "cmal.samples"),
     (1, 16_383): ("cmal.topk",),
-    (1, 10**6): ("run.batch", "run.accumulate", "validation.batch"),
+    (1, 10**6): ("run.batch", "run.accumulate", "validation.batch", "data.spread"),
     (1, 10**9): ("run.log_every",),
 }
 STAGE_NAMES = ("teacher_xe", "scst", "student_xe", "cmal")  # for help, which needs no torch
@@ -56,6 +57,8 @@ class DataSettings:
         vocabulary: A vocab.json; without it the start model's, or a new one from the captions.
         more_than: Words seen more often than this in the training captions are known.
         keep: Where the features lie during training; "host" reads them from the store.
+        spread: Parts that the images are cut into; a step takes equally many of each, so that as
+            many processes hold, and read, the features of a part each.
         pseudo: Stores made by `naic distil`: their captions of their images are learnt instead of
             the human ones. `train` still says what df and a new vocabulary come from. With cmal
             they are what `cmal.xe` holds on to; rewards are for the human captions of `train`.
@@ -71,6 +74,7 @@ class DataSettings:
     vocabulary: Path | None = None
     more_than: int = 5
     keep: Literal["device", "host"] = "device"
+    spread: int = 1
     pseudo: tuple[Path, ...] = ()
     unlabelled: tuple[Path, ...] = ()
     views: tuple[View, ...] = ()
@@ -113,7 +117,8 @@ class RunSettings:
         epochs: How often each image is learnt from; fractions are fine.
         batch: Images in a step, over all processes and parts: what is learnt does not depend on
             how many processes share the work.
-        accumulate: Parts that each process cuts its share into, to save memory.
+        accumulate: Parts that each process cuts its share into, to save memory; more by itself
+            where a run goes on with fewer processes.
         log_every: Steps between two lines of metrics.jsonl.
         validate_every: Epochs between two validations.
         save_every: Epochs between two checkpoints.
@@ -136,12 +141,14 @@ class EngineSettings:
         precision: "bfloat16" is mixed precision; "tf32" rounds inside matrix products (NVIDIA).
         compile: Layers and losses through torch.compile.
         graph: The whole step, optimiser included, as one CUDA graph; one process only.
+        patience: Minutes that processes wait for one that is silent; a save must not take longer.
     """
 
     device: str = "auto"
     precision: Literal["float32", "tf32", "bfloat16"] = "float32"
     compile: bool = False
     graph: bool = False
+    patience: float = 30.0
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from accelerate.utils import InitProcessGroupKwargs, broadcast_object_list
 from torch import Tensor
 
 from naic.config import flat
+from naic.data.batches import check_spread
 from naic.device import choose_device
 from naic.errors import CheckpointError, ConfigError, StoreError
 from naic.files import remove_temporaries, write_atomically
@@ -29,6 +30,7 @@ from naic.train.config import current, settings_toml
 from naic.train.engine import TrainingEngine, check_engine, prepare_speed
 from naic.train.inputs import CONFIG, VOCABULARY, Inputs, find_inputs
 from naic.train.kept import Kept
+from naic.train.peers import Shares, check_agreement, share_out
 from naic.train.rewarding import find_rewards, judged_images
 from naic.train.settings import Settings
 from naic.train.stages import make_tools, stage_of
@@ -36,11 +38,10 @@ from naic.train.stages import make_tools, stage_of
 if TYPE_CHECKING:  # few runs have rewards of their own
     from naic.learn.own_rewards import OwnReward
 
-# Longer than any work that one process does alone while the others wait: a save, compiling.
-PATIENCE = timedelta(minutes=30)
-# What may change between two parts of one run: it decides when to stop, or where code is found, not
-# what is learnt.
+# What may change between two parts of one run: it decides when to stop, where code is found, or in
+# how many parts a step is taken, not what is learnt.
 _MAY_CHANGE = {"out", "plugins", "run.epochs", "validation.report"}
+_MAY_CHANGE |= {"run.accumulate", "engine.patience"}
 _MAY_CHANGE |= {"guard.fraction", "guard.from_epoch"}
 
 
@@ -54,6 +55,8 @@ class TrainingState:
     feed: Feed
     step: int  # how many steps were made
     state: dict[str, Any]  # what the checkpoint kept beside tensors; empty for a new run
+    shares: Shares
+    parts: int  # in which each process takes its share of a step
     own: "Sequence[OwnReward]" = ()
 
 
@@ -75,6 +78,7 @@ def take_folder(
         inputs = find_inputs(settings, kept)
         if accelerator.is_main_process:
             check_folder(inputs, resume=resume)
+        check_agreement(accelerator, inputs)
         yield accelerator, inputs
 
 
@@ -99,9 +103,12 @@ def set_up(
         )
         engine = TrainingEngine(accelerator, tools, feed)
         step, state = _restore(engine, inputs, accelerator)
+        world = accelerator.num_processes
+        shares, parts = share_out(settings.run, world, state.get("shares"))
+        feed.cut(parts)
         if accelerator.is_main_process:
             _open_run(inputs)
-        yield TrainingState(accelerator, inputs, engine, feed, step, state, own)
+        yield TrainingState(accelerator, inputs, engine, feed, step, state, shares, parts, own)
 
 
 @contextmanager
@@ -117,6 +124,7 @@ def _matrix_precision() -> Iterator[None]:
 def check_processes(settings: Settings, device: str, processes: int) -> None:
     """What so many processes, in all, cannot do on this kind of device."""
     check_engine(settings.engine, device, processes)
+    check_spread(settings.run.batch, settings.data.spread)
     check_shares(settings.run.batch, processes, settings.run.accumulate)
 
 
@@ -144,7 +152,9 @@ def _accelerator(settings: Settings) -> Accelerator:
     accelerator = Accelerator(
         cpu=chosen.type == "cpu",
         mixed_precision="no",  # not what the environment says
-        kwargs_handlers=[InitProcessGroupKwargs(timeout=PATIENCE)],
+        kwargs_handlers=[
+            InitProcessGroupKwargs(timeout=timedelta(minutes=settings.engine.patience))
+        ],
     )
     if accelerator.device.type != chosen.type:
         why = f"this run wants {chosen.type}, and accelerate chose {accelerator.device.type}"
@@ -170,7 +180,7 @@ def check_folder(inputs: Inputs, *, resume: bool) -> None:
     if inputs.spec.backbone(inputs.config):
         unset |= {"optimiser.backbone_rate": 1.0}
     unset |= {"optimiser.block_rate": 1.0, "optimiser.frozen_steps": 0}
-    unset |= {"data.views": []}
+    unset |= {"data.views": [], "data.spread": 1}
     # Nor had its stage; what it had not was as it is by default.
     table = stage_of(inputs.settings).table
     own = fields(getattr(inputs.settings, table))
@@ -214,6 +224,7 @@ def _feed(inputs: Inputs, accelerator: Accelerator, kept: Kept) -> Feed:
         rank=accelerator.process_index,
         world=accelerator.num_processes,
         accumulate=settings.run.accumulate,
+        spread=settings.data.spread,
         device=accelerator.device,
         keep=settings.data.keep,
         fill=stage_of(settings).fill(settings),

@@ -104,12 +104,12 @@ def request(options: CaptionOptions) -> dict[str, Any]:
     # None without it, as where nothing is written: runs of an earlier naic can go on.
     rescoring: dict[str, Any] = dict.fromkeys(("rescore", "rescore_choices", "rescore_weight"))
     if options.rescore is not None:
-        how = (_model(options.rescore), options.rescore_choices, options.rescore_weight)
+        how = (identity(options.rescore), options.rescore_choices, options.rescore_weight)
         rescoring = dict(zip(rescoring, how, strict=True))
     return {
         "format": options.kind,
         **{name: value for name, value in asdict(options).items() if name in _REQUESTED},
-        "model": _model(options.model),
+        "model": identity(options.model),
         **rescoring,
         **_wishes(options),
         "precision": None if options.precision == "auto" else options.precision,
@@ -137,7 +137,7 @@ def _wishes(options: CaptionOptions) -> dict[str, Any]:
     }
 
 
-def _model(model: Path | None) -> str:
+def identity(model: Path | None) -> str:
     """The identity of a model: its weights, settings and words, or its name on the hub.
 
     Only regular files are read: a pipe of such a name would keep us waiting for ever.

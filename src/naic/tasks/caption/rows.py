@@ -123,16 +123,16 @@ class Rows:
         if isinstance(said, str):
             return made
         if self._options.confidence:
-            made["confidence"] = _short(said.confidence)
+            made["confidence"] = shortened(said.confidence)
             if said.calibrated:
-                made["probability"] = _short(said.probability)
+                made["probability"] = shortened(said.probability)
             made["words"] = [
                 {"word": word.text, "confidence": round(word.confidence, DIGITS)}
                 for word in said.words
             ]
         if self._options.alternatives:
             made["alternatives"] = [
-                {"caption": self._around(other.text), "confidence": _short(other.confidence)}
+                {"caption": self._around(other.text), "confidence": shortened(other.confidence)}
                 for other in said.alternatives
             ]
         return made
@@ -144,7 +144,7 @@ class Rows:
         cells = [_path_cell(path), text_cell(self._around(text_of(said)))]
         if self._options.confidence and not isinstance(said, str):
             words = [f"{word.text} ({word.confidence:.{DIGITS}f})" for word in said.words]
-            cells += [f"{_short(said.confidence)}", text_cell(" ".join(words))]
+            cells += [f"{shortened(said.confidence)}", text_cell(" ".join(words))]
         others = [text_cell(other) for other in self._others(said)]
         missing = max(self._options.alternatives - 1, 0) - len(others)
         return csv_row([*cells, *others, *[""] * missing])
@@ -199,7 +199,7 @@ def _sure(said: "Caption") -> str:
     )
 
 
-def _short(probability: float) -> float:
+def shortened(probability: float) -> float:
     """That of a whole sentence may be small: so many digits that count."""
     return float(f"{probability:.{DIGITS}g}")
 

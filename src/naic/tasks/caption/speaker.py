@@ -10,7 +10,7 @@ from naic.text.tokeniser import single_words
 
 if TYPE_CHECKING:
     from naic.decode.wishes import Wishes
-    from naic.runtime.captioner import Caption
+    from naic.runtime.captioner import Caption, Captioner
 
 Said: TypeAlias = "Caption | str"  # of an image: with details, or the text alone
 
@@ -51,7 +51,7 @@ def text_of(said: Said) -> str:
     return said if isinstance(said, str) else said.text
 
 
-def load_captioner(tell: Callable[[Problem], None], options: CaptionOptions) -> Speaker:
+def load_captioner(tell: Callable[[Problem], None], options: CaptionOptions) -> "Captioner":
     """The captioner that the options name; `tell` hears of words that are wished for in vain."""
     from naic.runtime.captioner import Captioner
 

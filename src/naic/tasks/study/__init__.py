@@ -1,1 +1,1 @@
-"""`naic reproduce --study`: variants of one training run, from one start, side by side."""
+"""`naic reproduce --study`: variants of one training run, or several systems, side by side."""

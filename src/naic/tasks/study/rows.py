@@ -35,7 +35,9 @@ def make_row(system: str, folder: str, scored: Scored, note: Mapping[str, Any]) 
             if scored.values.get(name) is not None
         },
         "entropy": last.get("entropy"),
-        "seconds": sum(own["seconds"] for own in runs) if runs else None,
+        "seconds": sum((own["seconds"] for own in runs), note.get("taught_seconds", 0.0))
+        if runs
+        else None,
         "steps": sum(own["steps"] for own in runs) if runs else None,
         "best_step": last.get("best_step"),
         "peak_gpu_bytes": max(peaks, default=None),

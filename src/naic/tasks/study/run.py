@@ -3,7 +3,7 @@
 from typing import Any
 
 from naic.data.features import FeatureStore
-from naic.errors import ConfigError
+from naic.errors import ConfigError, TrainingError
 from naic.files import REPRODUCTION
 from naic.progress import Callbacks
 from naic.resume import claim, keep_request
@@ -12,7 +12,7 @@ from naic.tasks.reproduce.run import StageState
 from naic.tasks.reproduce.run_file import ReproduceOptions
 from naic.tasks.reproduce.scoring import report_rows
 from naic.tasks.study.runner import WEIGHTS, VariantRunner
-from naic.tasks.study.spec import Study, Variant, read_study
+from naic.tasks.study.spec import TRAIN, Study, Variant, read_study
 from naic.tasks.study.tables import FORMAT, Studied, StudyTables
 from naic.text import Vocabulary
 
@@ -40,14 +40,49 @@ def run_study(options: ReproduceOptions, callbacks: Callbacks, command: str = ""
 def _make_variants(
     variants: list[Variant], runner: VariantRunner, tables: StudyTables, callbacks: Callbacks
 ) -> None:
-    """One after the other; each is captioned and scored at once, should the next one be killed."""
+    """One after the other; each is captioned and scored at once, should the next one be killed.
+
+    The longest way comes first: what others wait for is not kept waiting by what none does. What
+    another process is at is left to it, and so is what comes after that: it goes on there. One that
+    collapses does not keep the others from being made.
+    """
     from naic.train.kept import Kept
 
+    places = {own.slug: place for place, own in enumerate(variants, 1)}
+    waiting = sorted(variants, key=lambda own: -_way(own, variants))
+    failed: list[TrainingError] = []
+    begun = True
     with Kept() as kept:
-        for place, variant in enumerate(variants, 1):
-            callbacks.say(f"[{place}/{len(variants)}] {variant.name}")
-            runner.make(variant, kept)
-            tables.score(variant)
+        while waiting and begun:
+            left, begun = [], False
+            for variant in waiting:
+                if runner.missing(variant):
+                    left.append(variant)
+                    continue
+                callbacks.say(f"[{places[variant.slug]}/{len(variants)}] {variant.name}")
+                try:
+                    made = runner.make(variant, kept)
+                except TrainingError as error:
+                    callbacks.say(f"{variant.name}: {error}")
+                    failed.append(error)
+                    continue
+                if made:
+                    tables.score(variant)
+                    begun = True
+                else:
+                    callbacks.say(f"{variant.name}: another process is at it")
+            waiting = left
+    for variant in waiting:
+        missing = ", ".join(runner.missing(variant))
+        callbacks.say(f"{variant.name}: it comes after {missing}, which is not finished")
+    if failed:
+        raise failed[0]
+
+
+def _way(variant: Variant, variants: list[Variant]) -> int:
+    """How many must be made one after the other from this one on."""
+    later = [own for own in variants if variant.name in (own.after, own.taught)]
+    return 1 + max((_way(own, variants) for own in later), default=0)
 
 
 def dry_run(options: ReproduceOptions) -> list[StageState]:
@@ -83,7 +118,24 @@ def _checked(study: Study, options: ReproduceOptions, command: str) -> VariantRu
             raise ConfigError(f"{study.path}: report: {min(learnt)!r}", why, "Name another one.")
     runner.check_sources(own for own in study.chosen(options.only) if not options.only_tables)
     _check_teacher(study)
+    _check_beams(study, runner)
     return runner
+
+
+def _check_beams(study: Study, runner: VariantRunner) -> None:
+    """Only captioners that search have rows of wider beams, and can teach others."""
+    from naic.models.captioners import captioner_spec
+
+    teachers = {own.taught for own in study.variants}
+    for variant in study.variants:
+        captioner = runner.runs[variant.slug][TRAIN].captioner
+        searches = captioner_spec(captioner).beams is not None
+        where = f"{study.path}: variant {variant.name!r}"
+        if max(variant.beams) > 1 and not searches:
+            raise ConfigError(f"{where}: beams", f"{captioner} says its words at once", "Use [1].")
+        if variant.name in teachers and not searches:
+            why = f"{captioner} cannot search for sentences, and teaches nobody"
+            raise ConfigError(where, why, "Let a causal one teach.")
 
 
 def _check_teacher(study: Study) -> None:
@@ -94,7 +146,7 @@ def _check_teacher(study: Study) -> None:
     where = f"{study.path}: teacher"
     if not (teacher / WEIGHTS).is_file():
         raise ConfigError(where, f"{teacher} is no model", "Mend the path.")
-    if any(variant.rescore for variant in study.variants):
+    if any(variant.rescore for variant in study.variants) and start is not None:
         both = (Vocabulary.load(folder / "vocab.json") for folder in (teacher, start))
         if len({words.fingerprint for words in both}) > 1:
             why = "its words are not those of the start model, and it cannot rescore"
@@ -107,7 +159,7 @@ def _request(study: Study, options: ReproduceOptions) -> dict[str, Any]:
     return {
         "format": FORMAT,
         "out": str(options.out),
-        "start": str(own.start),
+        "start": None if own.start is None else str(own.start),
         "features": str(own.features),
         "device": options.device,
     }

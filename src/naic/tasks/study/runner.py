@@ -6,14 +6,17 @@ has its own notes (`run.json`), and is locked while it is made.
 
 import gc
 import json
+import time
 from collections.abc import Iterable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from naic import __version__
 from naic.errors import ConfigError, StoreError
 from naic.files import REPRODUCTION, remove_temporaries, write_atomically
-from naic.resume import claim, pretty
+from naic.resume import claim, is_held, pretty
+from naic.tasks.options import DistilOptions
 from naic.tasks.reproduce.preset import is_finished
 from naic.tasks.reproduce.run_file import ReproduceOptions, digest, machine
 from naic.tasks.study.spec import TRAIN, Study, Variant, runs_of
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
     from naic.train.settings import Settings
 
 WEIGHTS, INDEX = "model.safetensors", "index.json"
+HALF = "half"  # the best model in float16, in a variant's folder
 LAST = 0.1  # the share of a run's steps that are its end
 
 
@@ -75,13 +79,27 @@ class VariantRunner:
                     folder = self.folder(variant)
                     raise StoreError(str(folder), why, f"Remove {folder} to make it again.")
 
-    def make(self, variant: Variant, kept: "Kept") -> None:
-        """Make a variant, or the rest of it."""
+    def missing(self, variant: Variant) -> list[str]:
+        """Variants that it needs, to begin with or to learn from, and that are not finished."""
+        return [own.name for own in self._needed(variant) if not self.is_finished(own)]
+
+    def _needed(self, variant: Variant) -> list[Variant]:
+        names = (variant.after, variant.taught)
+        return [self.study.find(name) for name in dict.fromkeys(names) if name is not None]
+
+    def make(self, variant: Variant, kept: "Kept") -> bool:
+        """Make a variant, or the rest of it; False: another process is at it."""
         folder = self.folder(variant)
-        with claim(folder):
+        with ExitStack() as stack:
+            try:
+                stack.enter_context(claim(folder))
+            except StoreError:
+                if is_held(folder):
+                    return False
+                raise
             remove_temporaries(folder, REPRODUCTION)
             if self.is_finished(variant):
-                return
+                return True
             note = read_note(folder) | {
                 "name": variant.name,
                 "changes": variant.changes,
@@ -92,6 +110,9 @@ class VariantRunner:
             }
             write_atomically(folder / REPRODUCTION, pretty(note))
             note.setdefault("runs", {})
+            if variant.taught is not None and "taught_seconds" not in note:
+                note["taught_seconds"] = self._teach(variant, self.study.find(variant.taught))
+                write_atomically(folder / REPRODUCTION, pretty(note))
             for name, settings in self.runs[variant.slug].items():
                 if is_finished(settings) and name in note["runs"]:
                     continue
@@ -101,7 +122,10 @@ class VariantRunner:
                 own = {"peak_gpu_bytes": max(found, default=None), **reported(settings.out)}
                 note["runs"][name] = own
                 write_atomically(folder / REPRODUCTION, pretty(note))
+            if self.study.settings.half:
+                keep_half(self.model(variant), folder / HALF)
             write_atomically(folder / REPRODUCTION, pretty(note | {"finished": True}))
+        return True
 
     def _sources(self, variant: Variant) -> dict[str, str]:
         """The digests of all that a variant is made from, but for its own runs."""
@@ -110,9 +134,33 @@ class VariantRunner:
             data = settings.data
             if settings.start is not None and not settings.start.is_relative_to(self._options.out):
                 found[str(settings.start)] = digest(settings.start / WEIGHTS)
-            for store in (data.features, *data.pseudo, *data.unlabelled):
+            for needed in self._needed(variant):
+                before = self.model(needed) / WEIGHTS
+                if before.is_file():  # else it is not made yet
+                    found[str(before)] = digest(before)
+            given = () if variant.taught is not None else data.pseudo
+            for store in (data.features, *given, *data.unlabelled):
                 found[str(store)] = digest(store / INDEX)
         return found
+
+    def _teach(self, variant: Variant, teacher: Variant) -> float:
+        """Let another variant caption the images that this one learns from; gives the seconds."""
+        from naic.tasks.distil import distil
+
+        began = time.monotonic()
+        settings = self.runs[variant.slug][TRAIN]
+        (target,) = settings.data.pseudo
+        distil(
+            DistilOptions(
+                self.model(teacher),
+                target,
+                features=(settings.data.features,),
+                splits=settings.data.train,
+                beam=self.study.settings.beam,
+                device=self._options.device,
+            )
+        )
+        return time.monotonic() - began
 
     def _train(self, settings: "Settings", kept: "Kept") -> int | None:
         """Run it to its end; gives the most memory that a GPU held, features included."""
@@ -133,6 +181,21 @@ class VariantRunner:
         gc.collect()  # a run's graph, before the next takes as much; features stay in `kept`
         torch.cuda.empty_cache()
         return int(torch.cuda.max_memory_allocated())
+
+
+def keep_half(model: Path, target: Path) -> None:
+    """The same model in float16: half the bytes, and what it is timed in."""
+    import torch
+
+    from naic.models.folder import load_model, write_model
+
+    loaded = load_model(model)
+    weights = {
+        name: own.to(torch.float16) if own.is_floating_point() else own
+        for name, own in loaded.model.state_dict().items()
+    }
+    card = (model / "README.md").read_text(encoding="utf-8")
+    write_model(target, weights, loaded.settings, loaded.vocabulary, card)
 
 
 def read_note(folder: Path) -> dict[str, Any]:

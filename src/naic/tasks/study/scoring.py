@@ -65,7 +65,10 @@ class StudyScorer:
         features: Path | None,
         split: str,
         say: Callable[[str], None],
+        *,
+        spice: bool = True,
     ) -> None:
+        """`spice`: whether systems that ask for SPICE get it on this split."""
         self._options = options
         self.store: FeatureStore | None = None
         self.rows: list[int] = []
@@ -79,6 +82,7 @@ class StudyScorer:
             self._data = digest(features / INDEX)
         else:
             self.references, self._data = read_references(options.references, split, say)
+        self._spice = spice
         self._judges = {
             spice: Judge(self.references, PresetSettings(report=split, spice=spice), options, say)
             for spice in (False, True)
@@ -102,7 +106,10 @@ class StudyScorer:
             facts = found["values"]["facts"]
         else:
             return as_scored(captions, found)
-        return judge_and_keep(self._judges[system.spice], captions, kept, key, facts)
+        return judge_and_keep(self._judge(system), captions, kept, key, facts)
+
+    def _judge(self, system: System) -> Judge:
+        return self._judges[system.spice and self._spice]
 
     def places(self, system: System) -> tuple[Path, Path]:
         """Where its captions are, or will be, and where their scores."""
@@ -112,7 +119,7 @@ class StudyScorer:
 
     def _key(self, system: System, captions: Path) -> dict[str, Any]:
         key: dict[str, Any] = {"split": self.references.split, "beam": system.beam}
-        key |= {"data": self._data, **self._judges[system.spice].manner}
+        key |= {"data": self._data, **self._judge(system).manner}
         if self.store is None:
             return key | {"captions": digest(captions)}
         if system.teacher is not None:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:  # reading settings checks them, which needs torch: not before
     from naic.train.settings import Settings
 
 FIRST, TRAIN = "first", "train"  # the runs of a variant, and their folders in its own
+PSEUDO = "pseudo"  # what another variant taught it, likewise
 START, TEACHER = "start", "teacher"  # rows that are no variants
 TAKEN = (START, TEACHER, "captions", "scores")  # names that folders of variants cannot have
 _OURS = {"out": "its folder is the study's", "engine.device": "--device says it"}
@@ -48,6 +49,9 @@ class Variant:
         name: what its row is called.
         set: settings put over the base, by their names ("cmal.gradient").
         base: a training config beside the study's file; None: the study's.
+        after: the variant whose best model it begins with; None: what all begin with.
+        taught: the variant whose captions of the training images it learns; None: those of people.
+        beams: beam widths that it is captioned with, a row for each.
         first: a run before it.
         rescore: rows with so many of its sentences rescored by the teacher.
         spice: score SPICE too, of its own row: minutes.
@@ -56,6 +60,9 @@ class Variant:
     name: str
     set: dict[str, Any] = field(default_factory=dict)
     base: str | None = None
+    after: str | None = None
+    taught: str | None = None
+    beams: tuple[int, ...] = (1,)
     first: First | None = None
     rescore: tuple[int, ...] = ()
     spice: bool = False
@@ -68,7 +75,8 @@ class Variant:
     @property
     def changes(self) -> dict[str, Any]:
         """All that it is told, for the tables."""
-        own: dict[str, Any] = {} if self.base is None else {"base": self.base}
+        given = {"base": self.base, "after": self.after, "taught": self.taught}
+        own: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
         if self.first is not None:
             own |= {f"{FIRST}.base": self.first.base}
             own |= {f"{FIRST}.{name}": value for name, value in flat(self.first.set)}
@@ -80,22 +88,27 @@ class StudySettings:
     """What a study's file says beside its variants.
 
     Attributes:
-        start: the model folder that all variants begin with.
-        base: a training config beside the file, of all variants that name none.
+        start: the model folder that all variants begin with; None: what their configs say, which
+            may be nothing.
+        base: a training config beside the file, of all variants that name none; empty: each does.
         features: the feature store; `--features` may name another.
         teacher: the model folder that the rows are compared with too, and which rescores.
-        beam: the teacher's beam width.
+        beam: the teacher's beam width, and of a variant that teaches another.
         compare_with: the variant that the others are compared with; empty: the first.
-        report: the splits that there are tables of.
+        report: the splits that there are tables of; SPICE is scored on the first.
+        speed: measure parameters, passes and time of all rows, too.
+        half: keep each best model in float16, too: what is brought home from another machine.
     """
 
-    start: Path
-    base: str
+    start: Path | None = None
+    base: str = ""
     features: Path | None = None
     teacher: Path | None = None
     beam: int = 3
     compare_with: str = ""
     report: tuple[str, ...] = ("val",)
+    speed: bool = False
+    half: bool = False
 
 
 @dataclass(frozen=True)
@@ -149,6 +162,7 @@ def read_study(options: ReproduceOptions) -> Study:
 def _check(path: Path, settings: StudySettings, variants: Sequence[Variant]) -> None:
     seen: dict[str, str] = {}
     for variant in variants:
+        _check_begin(f"{path}: variant {variant.name!r}", settings, variant, seen)
         if not variant.slug or variant.slug in TAKEN:
             why = "it cannot be the name of a folder here"
             raise ConfigError(f"{path}: variant {variant.name!r}", why, "Choose another name.")
@@ -171,10 +185,28 @@ def _check(path: Path, settings: StudySettings, variants: Sequence[Variant]) -> 
         raise ConfigError(f"{path}: beam", why, "Use 3.")
 
 
+def _check_begin(
+    where: str, settings: StudySettings, variant: Variant, before: Mapping[str, str]
+) -> None:
+    """What it is trained by, what it begins with, and how it is captioned."""
+    if not (variant.base or settings.base):
+        why = "neither it nor the file names a training config"
+        raise ConfigError(f"{where}: base", why, 'Name one beside the file: "teacher_xe.toml".')
+    for key, name in (("after", variant.after), ("taught", variant.taught)):
+        if name is not None and name not in before.values():
+            hint = "Name one that comes before it in the file."
+            raise ConfigError(f"{where}: {key}", f"there is no {name!r} before it", hint)
+    if not variant.beams or not all(1 <= beam <= WIDEST_BEAM for beam in variant.beams):
+        why = f"{list(variant.beams)} is no list of widths from 1 to {WIDEST_BEAM}"
+        raise ConfigError(f"{where}: beams", why, "Use [1, 3].")
+
+
 def runs_of(study: Study, variant: Variant, options: ReproduceOptions) -> "dict[str, Settings]":
     """The settings of a variant's runs by their names, in order, checked to the last key."""
     folder = options.out / variant.slug
     runs, start = {}, study.settings.start
+    if variant.after is not None:
+        start = options.out / study.find(variant.after).slug / TRAIN / "best"
     if variant.first is not None:
         before = variant.first
         runs[FIRST] = _settings(study, variant, options, before.base, before.set, FIRST, start)
@@ -191,7 +223,7 @@ def _settings(
     base: str,
     changes: Mapping[str, Any],
     run: str,
-    start: Path,
+    start: Path | None,
 ) -> "Settings":
     from naic.train.config import read_settings
 
@@ -202,11 +234,14 @@ def _settings(
             raise ConfigError(f"{where}: {name}", why, "Leave it out.")
     given: dict[str, Any] = {
         "out": str(options.out / variant.slug / run),
-        "start": str(start),
         "engine.device": options.device,
     }
+    if start is not None:
+        given["start"] = str(start)
     if study.settings.features is not None:
         given["data.features"] = str(study.settings.features)
+    if variant.taught is not None:
+        given["data.pseudo"] = [str(options.out / variant.slug / PSEUDO)]
     if options.graph:
         given["engine.graph"] = True
     put = [(name, _as_text(value)) for name, value in (given | changed).items()]

@@ -18,6 +18,7 @@ from naic.tasks.study.rows import Row, make_row, paired, write_study
 from naic.tasks.study.runner import WEIGHTS, VariantRunner, read_note
 from naic.tasks.study.scoring import StudyScorer, System
 from naic.tasks.study.spec import FIRST, START, TEACHER, TRAIN, Study, Variant
+from naic.tasks.study.speed import SPEED, Measured, measure_speed
 
 FORMAT = "naic-study-1"
 LATENCY = "latency.json"
@@ -63,8 +64,9 @@ class StudyTables:
     def _scorer(self, split: str) -> StudyScorer:
         """One for each split: what people said is read once."""
         if split not in self._scorers:
-            features = self._study.settings.features
-            found = StudyScorer(self._options, features, split, self._callbacks.say)
+            own = self._study.settings
+            spice, say = split == own.report[0], self._callbacks.say
+            found = StudyScorer(self._options, own.features, split, say, spice=spice)
             self._scorers[split] = found
         return self._scorers[split]
 
@@ -86,19 +88,21 @@ class StudyTables:
                 left_out += [name for name in missing if name not in left_out]
                 if alone and split == own.report[0]:
                     self._time(scorer)
+                    self._measure(scorer)
                 self._put_times(rows)
             content = {
                 "format": FORMAT,
                 "study": self._study.path.name,
                 "command": command,
                 "compare_with": own.compare_with,
-                "start": str(own.start),
+                "start": None if own.start is None else str(own.start),
                 "teacher": None if own.teacher is None else str(own.teacher),
                 "beam": own.beam,
                 "splits": splits,
                 "people": people,
                 "left_out": left_out,
                 "latency": _read(out / LATENCY),
+                "speed": _read(out / SPEED),
             }
             write_study(out, content)
         return Studied(content, left_out)
@@ -119,7 +123,7 @@ class StudyTables:
             note = read_note(self._options.out / system.folder)
             note = _of_first(note) if system.first else note
             row = make_row(system.name, system.folder, own, note)
-            before = "" if system.first else _first_name(system.folder, self._study)
+            before = "" if system.first else _name_before(system.folder, self._study)
             start = scored.get(before, scored.get(START))
             others = {"difference": base, "gap": teacher, "from_start": start}
             others["over_start"] = scored.get(START)  # whatever came before its own run
@@ -134,14 +138,16 @@ class StudyTables:
     def _systems(self) -> list[System]:
         """In the order of the table: what all begin with, the variants, the teacher."""
         own = self._study.settings
-        found = [System(START, START, own.start)]
+        found = [] if own.start is None else [System(START, START, own.start)]
         for variant in self._study.variants:
             if variant.first is not None:
                 before = self._options.out / variant.slug / FIRST / "best"
-                name = _first_name(variant.slug, self._study)
+                name = _name_before(variant.slug, self._study)
                 found.append(System(name, variant.slug, before, first=True))
             model = self._options.out / variant.slug / TRAIN / "best"
-            found.append(System(variant.name, variant.slug, model, spice=variant.spice))
+            for beam in variant.beams:
+                name = variant.name if beam == 1 else f"{variant.name}, beam {beam}"
+                found.append(System(name, variant.slug, model, beam, spice=variant.spice))
             for keep in variant.rescore:
                 name = f"{variant.name} + rescore {keep}"
                 found.append(System(name, variant.slug, model, 1, keep, own.teacher))
@@ -184,6 +190,20 @@ class StudyTables:
         found = measure_latency(plain, scorer.store, scorer.rows, device, rescored)
         write_atomically(path, pretty(found | {"models": key}))
 
+    def _measure(self, scorer: StudyScorer) -> None:
+        """Parameters, passes and time of all rows, while no other process is at work."""
+        if self._runner is None or scorer.store is None or not self._study.settings.speed:
+            return
+        rows = {
+            own.name: Measured(own.model, own.beam)
+            for own in self._systems()
+            if not own.rescored and self._is_ready(own, scorer)
+        }
+        device, say, path = self._options.device, self._callbacks.say, self._options.out / SPEED
+        found = measure_speed(rows, scorer.store, scorer.rows, device, _read(path), say)
+        if found != _read(path):
+            write_atomically(path, pretty(found))
+
     def _is_timed(self, system: System) -> bool:
         """The teacher, what all begin with, and those whose sentences are rescored."""
         variant = next((v for v in self._study.variants if v.slug == system.folder), None)
@@ -195,10 +215,12 @@ class StudyTables:
             row["latency_ms"] = times.get(row["system"])
 
 
-def _first_name(folder: str, study: Study) -> str:
-    """What the row of the run before a variant's own is called; empty: there is none."""
-    named = (own.name for own in study.variants if own.slug == folder and own.first is not None)
-    return next((f"{name}: before" for name in named), "")
+def _name_before(folder: str, study: Study) -> str:
+    """The row of what a variant's own run began with; empty: what all begin with."""
+    variant = next((own for own in study.variants if own.slug == folder), None)
+    if variant is None:
+        return ""
+    return variant.after or "" if variant.first is None else f"{variant.name}: before"
 
 
 def _of_first(note: dict[str, Any]) -> dict[str, Any]:
