@@ -75,6 +75,15 @@ def test_tables_of_rows_that_are_wrong(table: object, why: str, tmp_path: Path) 
         Hdf5Source(Path(name)).read("25")
 
 
+def test_a_damaged_table_of_contents_is_told(tmp_path: Path) -> None:
+    path = Path(files.m2(tmp_path, SEEN).removeprefix("hdf5:"))
+    whole = path.read_bytes()
+    assert b"TREE" in whole
+    path.write_bytes(whole.replace(b"TREE", b"tree"))
+    with pytest.raises(DataError, match="cannot be opened as HDF5"):
+        Hdf5Source(path)
+
+
 def test_damaged_headers_are_errors_of_ours(tmp_path: Path) -> None:
     """numpy takes one that it cannot read for one that Python 2 wrote, and then for source code."""
     np.save(tmp_path / "1.npy", np.ones((2, 3), np.float32))

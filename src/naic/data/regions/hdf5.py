@@ -36,10 +36,10 @@ class Hdf5Source:
         h5py = package("h5py")
         try:
             self._file = h5py.File(path, "r")
-        except OSError as error:
+            names = list(self._file)
+        except BROKEN as error:
             why = f"cannot be opened as HDF5 ({error})"
             raise DataError(printable(self.where), why, "Get it again if it is cut off.") from error
-        names = list(self._file)
         self._arrays = [name for name in names if name in READ]
         self._rows: dict[str, int] = {}
         self._flat: dict[str, str] = {}
