@@ -15,7 +15,7 @@ import pytest
 import naic.cli.pack
 from naic.cli.main import BAD_USAGE, FAILED, SOME_SKIPPED, main
 from naic.errors import ConfigError, DataError, HubError, MissingExtraError
-from naic.files import CARD
+from naic.files import CARD, WEIGHTS
 from naic.runtime.captioner import Captioner
 from naic.tasks.hub import add_metadata, check_hub, is_packed_already, upload
 from naic.tasks.hub_card import with_metadata
@@ -155,6 +155,18 @@ def test_what_was_uploaded_says_the_same(
     with pytest.raises(HubError, match=r"already, with \d files\. Choose another name"):
         upload(packed)
     assert hub.commits == 1
+
+
+def test_what_was_packed_of_an_older_model_is_not_uploaded(packed: PackOptions) -> None:
+    assert is_packed_already(packed)
+    weights = packed.model / WEIGHTS
+    before = weights.stat().st_mtime
+    os.utime(weights, (before, (packed.out / WEIGHTS).stat().st_mtime + 1))
+    try:
+        with pytest.raises(ConfigError, match=r"packed before, and .* is newer"):
+            is_packed_already(packed)
+    finally:
+        os.utime(weights, (before, before))
 
 
 def test_it_can_be_private(packed: PackOptions, hub: Hub) -> None:

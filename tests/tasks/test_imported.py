@@ -42,10 +42,12 @@ def write(writer: Writer, folder: Path, seen: Mapping[int, Seen] = SEEN) -> str:
 
 
 def check(store: FeatureStore, seen: Mapping[int, Seen] = SEEN, *, boxes: bool = True) -> None:
-    assert [record.id for record in store.records] == [str(id_) for id_ in seen]
+    rows = {record.id: row for row, record in enumerate(store.records)}
+    assert set(rows) == {str(id_) for id_ in seen}
     assert store.boxes == boxes
     assert store.dim == DIM + 4 * boxes
-    for row, own in enumerate(seen.values()):
+    for id_, own in seen.items():
+        row = rows[str(id_)]
         assert np.array_equal(store[row][:, :DIM], own.features.astype(np.float16))
         if boxes:
             assert np.abs(store[row][:, DIM:] - own.shares).max() < 1e-3
@@ -57,9 +59,10 @@ def test_each_format_gives_features_and_boxes(writer: Writer, tmp_path: Path) ->
     done = prepare(options(tmp_path, write(writer, tmp_path), sizes=sizes))
     check(done.store)
     assert not done.errors
-    assert done.store.records[0].captions == ("A red dog.", "A dog sits.")
-    assert [record.split for record in done.store.records] == ["train"] * 4 + ["val"] * 2
-    features, mask = done.store.batch([0, 3])
+    records = {record.id: (row, record) for row, record in enumerate(done.store.records)}
+    assert records["9"][1].captions == ("A red dog.", "A dog sits.")
+    assert [records[str(id_)][1].split for id_ in IDS] == ["train"] * 4 + ["val"] * 2
+    features, mask = done.store.batch([records["9"][0], records["34"][0]])
     assert features.shape == (2, 5, DIM + 4)
     assert mask.sum(1).tolist() == [2, 5]
 
@@ -268,7 +271,7 @@ def test_a_dry_run_writes_nothing(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_table_is_not_read_into_memory(tmp_path: Path) -> None:
     """A TSV of 60 MB, in a process that may have 40 MB more than it began with."""
-    seen = {id_: Seen(np.ones((100, 2048), np.float32), np.ones((100, 4), np.float32))
+    seen = {id_: Seen(np.ones((100, 2048), np.float32), np.full((100, 4), 9, np.float32))
             for id_ in range(1, 3)}  # fmt: skip
     given = write(files.tsv, tmp_path, seen)
     path = next((tmp_path / "given").glob("*.tsv"))

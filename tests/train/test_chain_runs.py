@@ -99,9 +99,11 @@ def test_a_temperature_is_that_of_the_chain() -> None:
     model = TransformerCaptioner(sizes, FEATURES, 12, causal=False).double().eval()
     batch, logged = make_batch(2), []
     for temperature in (1.0, 4.0):
-        own = {"baseline": "loo", "samples": 2, "temperature": temperature}
+        own = {"baseline": "loo", "samples": 2, "temperature": temperature, "kl": 0.1}
         tools = make_tools("cmal", model, Long({}), cmal=own)
-        logged.append(float(STAGES["cmal"].step(model, batch, tools)[1]["entropy"]))
+        logs = STAGES["cmal"].step(model, batch, tools)[1]
+        logged.append(float(logs["entropy"]))
+        assert float(logs["kl"]) == pytest.approx(0, abs=1e-12)  # where it began is as flat
         scores = model(batch.features, batch.mask)
         assert model.transitions is not None
         chain = model.transitions.chain(scores.logits[:, 0], scores.context[:, 0])

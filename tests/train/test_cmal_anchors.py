@@ -106,7 +106,10 @@ def test_the_start_model_holds_back(rewards: Rewards) -> None:
     teams = (A, B, PERIOD, A, B, A), (B, B, B, B, PERIOD, A)
     with sampling(*teams):
         _, logs = STAGES["cmal"].step(model, batch, tools)
-    assert float(logs["kl"]) == 0
+    own = {"kl": 0.5, "samples": 2, "temperature": 2.5}
+    with sampling(*teams):
+        _, flatter = STAGES["cmal"].step(model, batch, make_tools("cmal", model, rewards, cmal=own))
+    assert float(logs["kl"]) == float(flatter["kl"]) == 0
     before = log_policy(model(batch.features, None)[0, 0]).detach()  # (N, V)
     with torch.no_grad():
         for parameter in model.parameters():

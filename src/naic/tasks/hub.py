@@ -38,11 +38,20 @@ def check_hub(options: PackOptions) -> None:
 
 
 def is_packed_already(options: PackOptions) -> bool:
-    """Whether DIR is what this very command has packed before: it is then not packed again."""
-    card = options.out / CARD
-    if options.hub is None or not (options.out / WEIGHTS).is_file() or not card.is_file():
+    """Whether DIR is what this very command has packed before: it is then not packed again.
+
+    Raises:
+        ConfigError: it is, and MODEL has learnt since: what is there is not what is meant.
+    """
+    card, weights, own = options.out / CARD, options.out / WEIGHTS, options.model / WEIGHTS
+    if options.hub is None or not weights.is_file() or not card.is_file():
         return False
-    return options.command() in card.read_text(encoding="utf-8", errors="replace").splitlines()
+    if options.command() not in card.read_text(encoding="utf-8", errors="replace").splitlines():
+        return False
+    if own.is_file() and own.stat().st_mtime > weights.stat().st_mtime:
+        why = f"{options.out} was packed before, and {options.model} is newer"
+        raise ConfigError("--out", why, "Choose a new name, or delete what was packed.")
+    return True
 
 
 def add_metadata(options: PackOptions) -> str:

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from naic.data.features import BOX_NUMBERS, IMPORTED
 from naic.data.readers import Reading
 from naic.data.records import Problems, Record
-from naic.data.regions.fields import Regions, Size, with_boxes
+from naic.data.regions.fields import with_boxes
 from naic.data.regions.matching import Features, find_features
 from naic.data.storewriter import ShardRows, StoreWriter
 from naic.errors import ConfigError, DataError, Problem
@@ -37,8 +37,8 @@ class _Kind:
     """What the features are like, by those of some images.
 
     Attributes:
-        dim: F, without boxes.
-        boxes: whether there are boxes, and they are wanted.
+        dim: F of most of them, without boxes.
+        boxes: whether most have boxes, and they are wanted.
         regions: of an image on average.
         seconds: that an image took to read.
     """
@@ -88,14 +88,14 @@ def try_features(options: PrepareOptions, reading: Reading, problems: Problems) 
 def _match(
     options: PrepareOptions, reading: Reading, problems: Problems
 ) -> tuple[Reading, Features]:
-    """What was read without the images that have no features; those are refused, or left out."""
+    """What was read, in the features' order; images without features are refused, or left out."""
     kept, features = find_features(options.features, options.sizes, reading.records, problems)
     problems.refuse(options.source)
     if not kept:
         why = "not one of its images has features"
         raise DataError(printable(options.source), why, "Are they of another dataset?")
     if len(kept) == len(reading.records):
-        return reading, features
+        return replace(reading, records=kept), features
     ids = {record.id for record in kept}
     lost = [record for record in reading.records if record.id not in ids]
     captions = sum(len(record.captions) for record in lost)
@@ -113,28 +113,34 @@ def _match(
 
 
 def _try(features: Features, records: list[Record], options: PrepareOptions) -> _Kind:
-    """What the first image that can be read is like, and some others beside it."""
+    """What most of some images are like; refuses features of which most cannot be used."""
     count = min(_TRIED, len(records))
     started = time.perf_counter()
-    read: list[tuple[Regions, Size | None]] = []
-    failed: DataError | None = None
+    regions: dict[tuple[int, bool], list[int]] = {}  # how many, by F and whether there are boxes
+    failed: list[DataError] = []
+    unsized = 0
     for chosen in (i * len(records) // count for i in range(count)):
+        place = features.places[chosen]
         try:
-            read.append(features.read(features.places[chosen]))
+            found, size = features.read(place)
+            dim, boxes = found.features.shape[1], found.boxes is not None
+            boxes &= not options.without_boxes
+            unsized += boxes and found.size is None and size is None
+            with_boxes(found, size, boxes, dim, features.where(place))
+            regions.setdefault((dim, boxes), []).append(len(found.features))
         except DataError as error:
-            failed = failed or error
-    if not read:
-        assert failed is not None
-        raise failed
-    first, size = read[0]
-    boxes = first.boxes is not None and not options.without_boxes
-    if boxes and first.size is None and size is None:
+            failed.append(error)
+    if unsized and not regions:
         why = "is missing: the boxes are in pixels, and nothing tells how large the images are"
         hint = "Name JSON files such as COCO's captions_train2014.json, or pass --without-boxes."
         raise ConfigError("--sizes", why, hint)
-    regions = sum(len(own.features) for own, _ in read) / len(read)
+    if 2 * len(failed) > count:
+        first = failed[0]
+        why = f"{first.why}; of {count} images that were tried {len(failed)} cannot be used"
+        raise DataError(first.what, why, first.hint) from first
+    (dim, boxes), counts = max(regions.items(), key=lambda item: len(item[1]))
     seconds = (time.perf_counter() - started) / count
-    return _Kind(first.features.shape[1], boxes, regions, seconds)
+    return _Kind(dim, boxes, sum(counts) / len(counts), seconds)
 
 
 def _settings(options: PrepareOptions, kind: _Kind) -> dict[str, Any]:
@@ -167,8 +173,7 @@ def _fill(
         for number in writer.missing:
             found: dict[int, npt.NDArray[np.float16]] = {}
             errors: list[tuple[int, Problem]] = []
-            # In the order of the file: a disk reads on, and a group of rows is unpacked once.
-            for position in sorted(writer.span(number), key=features.places.__getitem__):
+            for position in writer.span(number):
                 try:
                     found[position] = _read(features, position, kind)
                 except DataError as error:
@@ -179,26 +184,21 @@ def _fill(
                     update(Progress(done, total, bad))
             if writing is not None:
                 writing.result()  # at most two shards are in memory
-            writing = pool.submit(writer.write, number, _rows(found, kind), sorted(errors, key=_at))
+            writing = pool.submit(writer.write, number, _rows(found, kind), errors)
         if writing is not None:
             writing.result()
-
-
-def _at(error: tuple[int, Problem]) -> int:
-    return error[0]
 
 
 def _read(features: Features, position: int, kind: _Kind) -> npt.NDArray[np.float16]:
     """(R, F) of one record, or (R, F + 4) with boxes."""
     place = features.places[position]
     regions, size = features.read(place)
-    where = f"{printable(features.sources[place.source].where)}, {printable(place.key)}"
-    return with_boxes(regions, size, kind.boxes, kind.dim, where)
+    return with_boxes(regions, size, kind.boxes, kind.dim, features.where(place))
 
 
 def _rows(found: dict[int, npt.NDArray[np.float16]], kind: _Kind) -> ShardRows:
-    """A shard, its images in the order of the records."""
-    positions = sorted(found)
+    """A shard."""
+    positions = list(found)
     none = np.empty((0, kind.dim + BOX_NUMBERS * kind.boxes), np.float16)
     whole = np.concatenate([none, *(found[position] for position in positions)])
     return ShardRows(positions, [len(found[position]) for position in positions], whole)

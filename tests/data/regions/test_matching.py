@@ -56,6 +56,17 @@ def test_the_nearest_name_wins(tmp_path: Path) -> None:
     assert [place.key for place in found.places] == ["a/1", "b/1"]
 
 
+def test_a_name_that_two_images_have_means_neither(tmp_path: Path) -> None:
+    given = folder(tmp_path / "given", ["a/1", "b/1", "c/2", "2"])
+    problems = Problems(skip=True)
+    kept, found = find_features([given], [], [record("1", "1.jpg"), record("2", "2.jpg")], problems)
+    assert [own.id for own in kept] == ["2"]
+    assert [place.key for place in found.places] == ["2"]
+    assert found.unused == 3
+    (problem,) = problems.items
+    assert problem.why == "there are no features of 1.jpg"
+
+
 def test_sizes_are_known_by_every_name(tmp_path: Path) -> None:
     sizes = read_sizes([files.write_sizes(tmp_path / "sizes.json")])
     for name in ("391895", "COCO_val2014_000000391895.jpg", "COCO_val2014_000000391895"):

@@ -15,13 +15,14 @@ from typing import Any
 
 import numpy as np
 
-from naic.data.regions.fields import BROKEN, HEIGHTS, WIDTHS, Regions, from_fields, load_array
+from naic.data.regions.fields import BROKEN, HEIGHTS, READ, WIDTHS, Regions, from_fields, load_array
 from naic.data.tars import TarMember, index_tar
 from naic.errors import DataError
 from naic.files import parse_json, printable
 
 _BOXES = ("box.npy", "boxes.npy")
 _FEATURES = ("npy", "npz", "features.npy")
+_LOOKED_AT = (*_FEATURES, *_BOXES, "json")
 
 
 class TarSource:
@@ -50,7 +51,7 @@ class TarSource:
         own = self._members[key]
         try:
             with self._path.open("rb") as tar:
-                read = {ending: _bytes(tar, member) for ending, member in own.items()}
+                read = {name: _bytes(tar, own[name]) for name in _LOOKED_AT if name in own}
             fields = _fields(read)
         except BROKEN as error:
             why = f"cannot be read ({error})"
@@ -73,7 +74,7 @@ def _fields(read: dict[str, bytes]) -> dict[str, Any]:
     ending = next(ending for ending in _FEATURES if ending in read)
     if ending == "npz":
         with np.load(io.BytesIO(read[ending]), allow_pickle=False) as archive:
-            fields |= {name: archive[name] for name in archive.files if name != "info"}
+            fields |= {name: archive[name] for name in archive.files if name in READ}
     else:
         fields["npy"] = load_array(io.BytesIO(read[ending]))
     for ending in _BOXES:

@@ -7,11 +7,13 @@ was. Here they become (R, F) numbers and boxes in shares of the image's sides.
 import base64
 import binascii
 import io
+import struct
 import zipfile
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
+from tokenize import TokenError
 from typing import Any, BinaryIO, Protocol
 
 import numpy as np
@@ -30,8 +32,11 @@ READ = {*FEATURES, *BOXES, *SHARES, *COUNTS, *WIDTHS, *HEIGHTS}  # other fields 
 _SLACK = 0.02  # of a side: boxes are drawn to whole pixels, and some end a little outside
 _AGAIN = "Get it again: the image is left out."
 Size = tuple[float, float]  # width and height
-# What numpy, its zip files and base64 say of bytes that are not theirs
-BROKEN = (OSError, ValueError, KeyError, EOFError, TypeError, zipfile.BadZipFile, zlib.error)
+# What numpy, its zip files, HDF5 and base64 say of bytes that are not theirs
+BROKEN = (
+    *(OSError, ValueError, KeyError, IndexError, EOFError, TypeError, OverflowError, RuntimeError),
+    *(SyntaxError, TokenError, zipfile.BadZipFile, zlib.error, struct.error),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +99,8 @@ def _from_fields(fields: Mapping[str, Any], where: str) -> Regions:
         found = _numbers(boxes if shares is None else shares, fields, rows)
         found = found.reshape(len(found) if rows is None else -1, found.shape[-1])[:rows, :4]
         rows = len(found)
-    features = _by_rows(_numbers(given, fields, rows), rows, where)
+    # more rows than regions are filled up, if there is a count that says so
+    features = _by_rows(_numbers(given, fields, rows), rows, where, exact=count is None)
     if found is not None and len(found) != len(features):
         raise DataError(where, f"{len(features)} regions have {len(found)} boxes", _AGAIN)
     width, height = _number(_first(fields, WIDTHS)), _number(_first(fields, HEIGHTS))
@@ -107,9 +113,9 @@ def _from_fields(fields: Mapping[str, Any], where: str) -> Regions:
 
 
 def _by_rows(
-    features: npt.NDArray[Any], rows: int | None, where: str
+    features: npt.NDArray[Any], rows: int | None, where: str, *, exact: bool
 ) -> npt.NDArray[np.floating[Any]]:
-    """(R, F); some files have (F, R), some (H, W, F), and some more rows than regions."""
+    """(R, F); some files have (F, R), some (H, W, F), and some, if not `exact`, further rows."""
     if features.ndim > 2:  # a grid: its cells in reading order
         features = features.reshape(-1, features.shape[-1])
     if features.ndim != 2 or not np.issubdtype(features.dtype, np.floating):
@@ -118,9 +124,9 @@ def _by_rows(
     if rows is not None:
         if len(features) != rows and features.shape[1] == rows:
             features = features.T
-        if len(features) < rows:
+        if len(features) < rows or (exact and len(features) > rows):
             why = f"it tells of {rows} regions and has features of {len(features)}"
-            raise DataError(where, why, _AGAIN)
+            raise DataError(where, why, "Were features and boxes made together? Or get it again.")
     return features[:rows]
 
 
@@ -206,11 +212,15 @@ def _shares(
         raise DataError(where, why, hint)
     if boxes.shape[1:] != (4,) or not np.isfinite(boxes).all() or min(size) <= 0:
         raise DataError(where, "its boxes are no boxes", _AGAIN)
+    if boxes.max() <= 1 < min(size):
+        why = "its boxes end within the first pixel: they are shares of the sides already"
+        raise DataError(where, why, "Name the field `norm_bb`, or pass --without-boxes.")
     shares = boxes.astype(np.float64) / np.array([*size, *size])
     if shares.min() < -_SLACK or shares.max() > 1 + _SLACK:
         why = f"a box ends outside of an image of {size[0]:g} x {size[1]:g}"
         raise DataError(where, why, "Is this the size of the image that the detector saw?")
     if (shares[:, 2:] < shares[:, :2]).any():
-        raise DataError(where, "a box ends before it begins", _AGAIN)
+        hint = "Boxes have to be left, top, right and bottom, not width and height."
+        raise DataError(where, "a box ends before it begins", hint)
     clipped: npt.NDArray[np.float64] = shares.clip(0, 1)
     return clipped

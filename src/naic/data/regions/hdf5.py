@@ -36,10 +36,10 @@ class Hdf5Source:
         h5py = package("h5py")
         try:
             self._file = h5py.File(path, "r")
-        except OSError as error:
+            names = list(self._file)
+        except BROKEN as error:
             why = f"cannot be opened as HDF5 ({error})"
             raise DataError(printable(self.where), why, "Get it again if it is cut off.") from error
-        names = list(self._file)
         self._arrays = [name for name in names if name in READ]
         self._rows: dict[str, int] = {}
         self._flat: dict[str, str] = {}
@@ -111,9 +111,12 @@ class Hdf5Source:
             why = "holds all images in one array, and nothing says which row is whose"
             hint = f"Put {beside.name} beside it, with the row of each id, or `image_ids` into it."
             raise DataError(printable(self.where), why, hint)
-        if not isinstance(found, dict):
-            raise DataError(printable(str(beside)), "is no table of ids and rows", "Mend it.")
-        return {str(id_): int(row) for id_, row in found.items()}
+        rows: dict[Any, Any] = found if isinstance(found, dict) else {"": None}
+        if not all(isinstance(row, int) and row >= 0 for row in rows.values()):
+            name = (beside if beside.is_file() else packed).name
+            why = f"{name} beside it is no table of ids and rows"
+            raise DataError(printable(self.where), why, 'Write {"ID": ROW, ...} into it.')
+        return {str(id_): row for id_, row in rows.items()}
 
 
 def _text(id_: Any) -> str:  # noqa: ANN401 - a number, text or bytes

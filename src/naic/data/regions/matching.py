@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from pathlib import Path
 from typing import NamedTuple
 
@@ -51,6 +52,10 @@ class Features:
         """The regions there, and the size of their image if another file tells it."""
         found = (self.sizes[name] for name in spellings(place.key) if name in self.sizes)
         return self.sources[place.source].read(place.key), next(found, None)
+
+    def where(self, place: Place) -> str:
+        """What to call it in errors."""
+        return f"{printable(self.sources[place.source].where)}, {printable(place.key)}"
 
 
 def open_sources(named: Sequence[str]) -> list[RegionSource]:
@@ -123,23 +128,26 @@ def spellings(key: str) -> list[str]:
 def find_features(
     named: Sequence[str], sizes: Sequence[Path], records: Sequence[Record], problems: Problems
 ) -> tuple[list[Record], Features]:
-    """The records that have features, and where these are; the others are told to `problems`."""
+    """The records that have features, and where these are; the others are told to `problems`.
+
+    They come in the order of the files: a disk reads on, and a group of rows is unpacked once.
+    """
     sources = open_sources(named)
     places: dict[str, Place] = {}
     images = 0
     for number, source in enumerate(sources):
-        for count, key in enumerate(source.keys()):
-            images += key not in places  # of one image in two files the first counts
-            place = Place(number, count, key)
-            for name in spellings(key):
-                places.setdefault(name, place)
-    kept: list[Record] = []
-    found: list[Place] = []
+        own = _by_names(number, source.keys())
+        for name, place in own.items():  # of one image in two files the first counts
+            images += place.key == name and name not in places
+            places.setdefault(name, place)
+    found: list[tuple[Place, Record]] = []
     claimed: dict[Place, str] = {}
     for record in records:
         place_of = _place(record, places)
         if place_of is None:
-            hint = "Name what has them with --features, too."
+            hint = (
+                "Name what has them with --features, too, or one folder if several have the name."
+            )
             why = f"there are no features of {printable(record.image.name)}"
             problems.add(f"image {printable(record.id)}", why, hint, "image without features")
         elif (other := claimed.setdefault(place_of, record.id)) != record.id:
@@ -147,9 +155,22 @@ def find_features(
             hint = "Give images names that differ in more than their folder."
             problems.add(f"image {printable(record.id)}", why, hint, "features of two images")
         else:
-            kept.append(record)
-            found.append(place_of)
-    return kept, Features(sources, found, images - len(found), read_sizes(sizes))
+            found.append((place_of, record))
+    found.sort(key=itemgetter(0))
+    of_each = [place for place, _ in found]
+    features = Features(sources, of_each, images - len(found), read_sizes(sizes))
+    return [record for _, record in found], features
+
+
+def _by_names(number: int, keys: Sequence[str]) -> dict[str, Place]:
+    """Places in a source by all names of its images; what two could be called means neither."""
+    exact: dict[str, Place] = {}
+    others: dict[str, Place | None] = {}
+    for count, key in enumerate(keys):
+        exact[key] = Place(number, count, key)
+        for name in spellings(key):
+            others[name] = None if name in others else exact[key]
+    return {name: place for name, place in others.items() if place is not None} | exact
 
 
 def _place(record: Record, places: Mapping[str, Place]) -> Place | None:

@@ -1,9 +1,11 @@
 """The tables of the bottom-up detector: a line for each image, its numbers as base64.
 
     image_id image_w image_h num_boxes boxes features                               Anderson's
-    image_id image_w image_h num_boxes boxes ... features                           with classes
     img_id img_h img_w objects_id objects_conf attrs_id attrs_conf num_boxes boxes features
                                                                                     LXMERT's
+
+Both are also found with further columns after `features`, such as ViLBERT's `cls_prob`: those are
+passed over.
 
 A file may have 20 GB: where its lines begin is noted in one reading, and a line is read when its
 image is asked for.
@@ -17,7 +19,7 @@ from naic.errors import DataError
 from naic.files import printable
 
 LONGEST = 2**26  # bytes of a line: 100 regions of 2,048 numbers take a million
-_LXMERT = 10  # columns
+_ANDERSON, _LXMERT = 6, 10  # columns, the last of them the features
 _HEADINGS = (b"image_id", b"img_id")
 _CUT = "Its file may be cut off: get it again. The image is left out."
 
@@ -52,10 +54,10 @@ class TsvSource:
             why = f"cannot be read ({error.strerror})"
             raise DataError(printable(self.where), why, "Check the disk.") from error
         where = f"{printable(self.where)}, {printable(key)}"
-        if len(cells) >= 6 and cells[3].isdigit():
-            width, height, count, boxes = cells[1:5]
-        elif len(cells) == _LXMERT and cells[7].isdigit():
-            height, width, (count, boxes) = cells[1], cells[2], cells[7:9]
+        if len(cells) >= _ANDERSON and cells[3].isdigit():
+            width, height, count, boxes, features = cells[1:_ANDERSON]
+        elif len(cells) >= _LXMERT and cells[7].isdigit():
+            height, width, (count, boxes, features) = cells[1], cells[2], cells[7:_LXMERT]
         else:
             why = f"its line has {len(cells)} columns, none of them such as these tables have"
             raise DataError(where, why, _CUT)
@@ -64,7 +66,7 @@ class TsvSource:
             "image_h": height,
             "num_boxes": count,
             "boxes": boxes,
-            "features": cells[-1],
+            "features": features,
         }
         return from_fields(fields, where)
 
