@@ -264,6 +264,10 @@ def test_a_kill_after_the_last_model_was_kept(made: Studied, home: Path) -> None
         ({"name": "odd", "base": "kd.toml", "taught": "NAIC-base"}, "teaches nobody"),
         ({"name": "odd", "base": "aic.toml", "beams": []}, "no list of widths"),
         ({"name": "odd", "base": "naic.toml", "beams": [3]}, "says its words at once"),
+        (
+            {"name": "odd", "base": "naic.toml", "set": {"data.validation": ["test"]}},
+            "data.validation: its best weights would be chosen on the test split",
+        ),
     ],
 )
 def test_what_cannot_be_is_refused_before_anything_is_run(

@@ -119,6 +119,7 @@ def _checked(study: Study, options: ReproduceOptions, command: str) -> VariantRu
     from naic.train.own_rewards import take_rewards
 
     runner = VariantRunner(study, options, command)
+    _check_variants(study, runner)
     features = study.settings.features
     if features is None:
         why = "it names no features"
@@ -137,19 +138,25 @@ def _checked(study: Study, options: ReproduceOptions, command: str) -> VariantRu
             raise ConfigError(f"{study.path}: report: {min(learnt)!r}", why, "Name another one.")
     runner.check_sources(own for own in study.chosen(options.only) if not options.only_tables)
     _check_teacher(study)
-    _check_beams(study, runner)
     return runner
 
 
-def _check_beams(study: Study, runner: VariantRunner) -> None:
-    """Only captioners that search have rows of wider beams, and can teach others."""
+def _check_variants(study: Study, runner: VariantRunner) -> None:
+    """Only captioners that search have rows of wider beams, and can teach others.
+
+    And weights are not chosen by what the test split says.
+    """
     from naic.models.captioners import captioner_spec
 
     teachers = {own.taught for own in study.variants}
     for variant in study.variants:
-        captioner = runner.runs[variant.slug][TRAIN].captioner
+        runs = runner.runs[variant.slug]
+        captioner = runs[TRAIN].captioner
         searches = captioner_spec(captioner).beams is not None
         where = f"{study.path}: variant {variant.name!r}"
+        if any(names_test(own.data.validation) for own in runs.values()):
+            why = "its best weights would be chosen on the test split"
+            raise ConfigError(f"{where}: data.validation", why, 'Use ["val"].')
         if max(variant.beams) > 1 and not searches:
             raise ConfigError(f"{where}: beams", f"{captioner} says its words at once", "Use [1].")
         if variant.name in teachers and not searches:
