@@ -75,7 +75,7 @@ cross-entropy; `+ RL` goes on by rewards, `NAIC (KD)` by the captions of AIC + R
 the paper's own method. The rows of NAIC alone learn with three quarters of an image's regions at a
 time (`model.seen`), against overfitting. What of each paper is reduced is in its
 [decision](../decisions); how the table is made, in [065](../decisions/065-systems.md). Who says all
-words at once has no beam.
+words at once has no beam, but for CTC, which searches among its places' paths.
 {waiting}"""
 
 
