@@ -72,8 +72,10 @@ The same command goes on with a run that was cut off, and trained all of it in
 {sum(runs.values()) / 60:,.0f} minutes of runs ({len(runs)} of them, one seed each), scoring and
 timing apart. All learn from the same features, captions, batch, schedule and epochs by
 cross-entropy; `+ RL` goes on by rewards, `NAIC (KD)` by the captions of AIC + RL, `NAIC (CMAL)` by
-the paper's own method. What of each paper is reduced is in its [decision](../decisions); how the
-table is made, in [065](../decisions/065-systems.md). Who says all words at once has no beam.
+the paper's own method. The rows of NAIC alone learn with three quarters of an image's regions at a
+time (`model.seen`), against overfitting. What of each paper is reduced is in its
+[decision](../decisions); how the table is made, in [065](../decisions/065-systems.md). Who says all
+words at once has no beam, but for CTC, which searches among its places' paths.
 {waiting}"""
 
 
@@ -132,8 +134,8 @@ def _cost(study: Study) -> str:
 From features on the device to words on the host, in {speed["precision"]}, all rows in turns in one
 sitting ({where}; runtimes: {", ".join(runtimes)}). What writes word by word writes
 {speed["words"]} words, with a cache. A pass is a call of the layer that scores words; FNIC's
-small recurrent network, which takes a step a word, is in its time alone. minutes: of training, what
-it began with apart.
+small recurrent network, which takes a step a place, is in its time alone. minutes: of training,
+what it began with apart.
 
 {_table([*heads, "minutes"], lines)}"""
 

@@ -242,3 +242,12 @@ def test_on_a_processor_bfloat16_says_nearly_the_same(name: str) -> None:
     assert mixed.dtype == torch.float32
     assert float((mixed - exact).abs().max()) < 0.05 * float(exact.abs().max())
     assert said.words.shape == (3, 6, 1)
+
+
+@each
+@pytest.mark.parametrize("kind", [torch.float16, torch.bfloat16])
+def test_weights_of_half_the_bytes_can_write(name: str, kind: torch.dtype) -> None:
+    """As an engine has it: no mixed precision, all weights of one kind."""
+    found = CAPTIONERS[name].propose(writer(name, dtype=kind), images(3).half(), MASK, 1)
+    assert found.words.shape == (3, 6, 1)
+    assert not found.log_probs.isnan().any()

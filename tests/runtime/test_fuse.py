@@ -2,12 +2,14 @@
 
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
 from torch.testing import assert_close
 
+from naic.models.captioners import CAPTIONERS
 from naic.models.config import TransformerConfig
 from naic.models.decoder import Decoder
 from naic.models.layers import WordScores
@@ -112,6 +114,24 @@ def test_fused_layers_say_the_same_on_a_cpu_too(causal: bool) -> None:
         assert_close(model(features, None, words), before)
         for found, expected in zip(propose(model, features), said, strict=True):
             assert_close(found, expected)
+
+
+@pytest.mark.parametrize("name", ["mnic", "fnic"])
+def test_others_of_the_same_layers_are_made_ready_likewise(name: str) -> None:
+    """In one table the time of one of them is not that of other kernels."""
+    torch.manual_seed(0)
+    spec, sizes = CAPTIONERS[name], {"width": 16, "heads": 2, "hidden": 24, "length": 4}
+    model: Any = spec.build(spec.config(**sizes, grid=True), 8, 12).eval()
+    features = torch.randn(2, 9, 8)
+    before = spec.propose(model, features, None, 2)
+    with torch.no_grad():
+        fuse(model, features)
+    assert type(model.encoder.codes) is KeptCodes
+    fuse_layers(model)
+    assert {type(layer) for layer in model.encoder.layers} == {FusedEncoderLayer}
+    assert {type(layer) for layer in model.decoder.layers} == {FusedDecoderLayer}
+    for found, expected in zip(spec.propose(model, features, None, 2)[:2], before[:2], strict=True):
+        assert_close(found, expected)
 
 
 def propose(model: TransformerCaptioner, features: Tensor) -> tuple[Tensor, Tensor]:

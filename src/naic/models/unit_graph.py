@@ -167,7 +167,8 @@ class UnitGraph(nn.Module):
         index = likeliest.indices[:, None].expand(-1, regions.shape[1], -1)
         places = by_region.gather(2, index).softmax(1)  # (B, R, K)
         seen = places.transpose(1, 2).to(regions.dtype) @ regions
-        named = F.embedding(likeliest.indices, names) * likeliest.values.sigmoid()[..., None]
+        share = likeliest.values.sigmoid()[..., None].to(names.dtype)  # (B, K, 1)
+        named = F.embedding(likeliest.indices, names) * share
         return self.objects_norm(seen + named), scores, likeliest.indices
 
     def _attributes(self, objects: Tensor, names: Tensor) -> tuple[Tensor, Tensor]:

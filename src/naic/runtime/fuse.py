@@ -3,13 +3,13 @@
 The layers in `models/` are written to be read, and to be trained. Here the layers of a model that
 will only be used are put in the place of theirs: what depends on no image is computed once, rows of
 outputs get a length that a GPU likes, and on a GPU in half precision small steps between matrix
-products are done in one kernel with them. Other captioners stay as they are.
+products are done in one kernel with them. Captioners of other layers stay as they are.
 """
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 import torch
 import torch.nn.functional as F
@@ -17,13 +17,17 @@ from torch import Tensor, nn
 
 from naic.models.chain import ChainScores
 from naic.models.decoder import Decoder, DecoderLayer, Memory
+from naic.models.fnic import OrderedCaptioner
 from naic.models.layers import GridCodes, WordScores
+from naic.models.mnic import MaskedCaptioner
 from naic.models.transformer import EncoderLayer, TransformerCaptioner
 
 HALF = (torch.float16, torch.bfloat16)
 FEW = 64  # places: with more of them the libraries' own kernels are as fast
 _FEWER: ContextVar[bool] = ContextVar("fewer_kernels", default=False)
 Layer = TypeVar("Layer", bound=nn.Module)
+# All whose encoder and decoder are a Transformer's: who is timed beside another gets the same.
+Transformer: TypeAlias = TransformerCaptioner | MaskedCaptioner | OrderedCaptioner
 
 
 @contextmanager
@@ -47,17 +51,21 @@ def fuse(model: nn.Module, features: Tensor) -> None:
     or pixels, have take a little longer. A second time changes nothing: a recorded graph may read
     what the first left behind.
     """
-    if not isinstance(model, TransformerCaptioner):
+    if not isinstance(model, Transformer):
         return
     weight = model.decoder.output.weight
     if type(model.encoder.codes) is GridCodes:
-        regions = weight.new_empty(1, model.regions(features), weight.shape[1])
+        count = features.shape[1]
+        if isinstance(model, TransformerCaptioner):  # it may see by itself, and be given pixels
+            count = model.regions(features)
+        regions = weight.new_empty(1, count, weight.shape[1])
         model.encoder.codes = KeptCodes(model.encoder.codes(regions))
     if weight.is_cuda and type(model.decoder.output) is WordScores:
         model.decoder.output = AlignedScores(model.decoder.output)
     if weight.is_cuda and weight.dtype in HALF:
         fuse_layers(model)
-    if not model.causal and type(model.decoder) is Decoder:
+    agents = isinstance(model, TransformerCaptioner) and not model.causal  # they hear no words
+    if agents and type(model.decoder) is Decoder:
         first = model.decoder.layers[0]
         assert isinstance(first, DecoderLayer)
         opening = first.hear(model.decoder.positions[None, None], causal=False)[0, 0]
@@ -65,7 +73,7 @@ def fuse(model: nn.Module, features: Tensor) -> None:
         model.decoder.register_buffer("opening", opening, persistent=False)
 
 
-def fuse_layers(model: TransformerCaptioner) -> None:
+def fuse_layers(model: Transformer) -> None:
     """Put layers that run in fewer kernels in the place of the model's."""
     for layers in (model.encoder.layers, model.decoder.layers):
         for number, layer in enumerate(layers):

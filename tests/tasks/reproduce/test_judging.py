@@ -7,6 +7,7 @@ import pytest
 
 from naic.data.features import StoredRecord
 from naic.errors import ConfigError
+from naic.tasks.reproduce import judging
 from naic.tasks.reproduce.judging import HumanReferences, Judge
 from naic.tasks.reproduce.preset import PresetSettings
 from naic.tasks.reproduce.run import dry_run
@@ -43,6 +44,21 @@ def test_another_split_than_test_is_scored_and_not_logged(here: Path, log: Path 
     kept = judge("dev", log=log).judge(Path("dev.json"), None, "reproduce: dev")
     assert kept["values"]["Bleu_1"] == pytest.approx(0.75)
     assert sorted(path.name for path in here.iterdir()) == ["dev.json", "people.csv", "test.json"]
+
+
+def test_one_that_is_killed_halfway_is_not_logged(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody saw its figures, and the same call scores it again, and logs that."""
+
+    def die(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(judging, "FEWEST_IMAGES", 1)
+    monkeypatch.setattr(judging, "resample", die)
+    with pytest.raises(KeyboardInterrupt):
+        judge("test", log=Path("own.jsonl")).judge(Path("test.json"), None, "reproduce: test")
+    assert not Path("own.jsonl").exists()
 
 
 def test_drawn_scenes_are_scored_where_nothing_can_be_logged(here: Path) -> None:

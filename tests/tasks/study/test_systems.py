@@ -12,11 +12,12 @@ from naic.data.features import FeatureStore
 from naic.errors import ConfigError, TrainingError
 from naic.metrics.score import FEWEST_IMAGES
 from naic.models.folder import load_model
-from naic.resume import locked
+from naic.resume import is_held, locked
 from naic.tasks.options import WORDS
 from naic.tasks.reproduce.run_file import ReproduceOptions
 from naic.tasks.study import speed
 from naic.tasks.study.run import dry_run, run_study
+from naic.tasks.study.scoring import StudyScorer, System
 from naic.tasks.study.spec import read_study, runs_of
 from naic.tasks.study.tables import Studied
 from naic.train import batches
@@ -196,22 +197,61 @@ def test_a_killed_run_goes_on(home: Path, tmp_path: Path, monkeypatch: pytest.Mo
     assert calls == ["up-down", "up-down-rl", "up-down-rl"]
 
 
-def test_one_that_collapses_does_not_keep_the_others_from_being_made(
+def test_one_that_fails_does_not_keep_the_others_from_being_made(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Whether it collapses or torch has no way to do it; and there is a table of the others."""
     calls: list[str] = []
+    why = {"up-down": TrainingError("loss", "it is no number", "Go slower."), "aic": RuntimeError()}
 
-    def collapse(settings: Any, **others: Any) -> Any:
+    def fail(settings: Any, **others: Any) -> Any:
         calls.append(settings.out.parent.name)
-        if calls[-1] == "up-down":
-            raise TrainingError("loss", "it is no number", "Go slower.")
+        if calls[-1] in why:
+            raise why[calls[-1]]
         return train(settings, **others)
 
-    monkeypatch.setattr("naic.train.loop.train", collapse)
+    monkeypatch.setattr("naic.train.loop.train", fail)
     with pytest.raises(TrainingError, match="it is no number"):
-        run(home, tmp_path / "out", only="NAIC-base,Up-Down,Up-Down + RL")
-    assert calls == ["up-down", "naic-base"]  # the longest way first
-    assert (tmp_path / "out" / "captions" / "naic-base-val-beam1.json").is_file()
+        run(home, tmp_path / "out", only="AIC,NAIC-base,Up-Down,Up-Down + RL")
+    assert calls == ["up-down", "aic", "naic-base"]  # the longest way first
+    found = json.loads((tmp_path / "out" / "study.json").read_bytes())
+    assert [row["system"] for row in found["splits"]["val"]["rows"]] == ["NAIC-base"]
+
+
+def test_what_is_scored_is_kept_from_other_processes(
+    made: Studied, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On `test` two of them would be two lines in the log."""
+    scoring, held = StudyScorer.score, dict[str, bool | None]()
+
+    def look(self: StudyScorer, system: System) -> Any:
+        held[system.name] = is_held(home / "out" / system.folder)
+        return scoring(self, system)
+
+    monkeypatch.setattr(StudyScorer, "score", look)
+    run(home, home / "out")
+    assert held == dict.fromkeys(ROWS, True)
+
+
+def test_what_another_process_scores_is_left_to_it(made: Studied, home: Path) -> None:
+    scores = home / "out" / "scores" / "naic-base-val-beam1.json"
+    scores.unlink()
+    with locked(home / "out" / "naic-base"):
+        found = run(home, home / "out", only_tables=True)
+    assert found.left_out == ["NAIC-base"]
+    assert not scores.exists()
+    assert run(home, home / "out", only_tables=True).left_out == []
+
+
+def test_a_kill_after_the_last_model_was_kept(made: Studied, home: Path) -> None:
+    """It is there, and nothing says that the variant is finished."""
+    folder = home / "out" / "aic"
+    note = folder / "run.json"
+    before = note.read_bytes()
+    note.write_text(json.dumps({**json.loads(before), "finished": False}))
+    run(home, home / "out", only="AIC")
+    assert json.loads(note.read_bytes())["finished"]
+    assert load_model(folder / "half").settings == load_model(folder / "train/best").settings
 
 
 @pytest.mark.parametrize(
@@ -224,6 +264,10 @@ def test_one_that_collapses_does_not_keep_the_others_from_being_made(
         ({"name": "odd", "base": "kd.toml", "taught": "NAIC-base"}, "teaches nobody"),
         ({"name": "odd", "base": "aic.toml", "beams": []}, "no list of widths"),
         ({"name": "odd", "base": "naic.toml", "beams": [3]}, "says its words at once"),
+        (
+            {"name": "odd", "base": "naic.toml", "set": {"data.validation": ["test"]}},
+            "data.validation: its best weights would be chosen on the test split",
+        ),
     ],
 )
 def test_what_cannot_be_is_refused_before_anything_is_run(

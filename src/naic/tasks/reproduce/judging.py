@@ -106,8 +106,6 @@ class Judge:
         if references.is_logged:
             options = replace(options, log=self._log, why=why)
         evaluation = self._without_what_is_missing(options)
-        if references.is_logged:
-            log_test_evaluation(evaluation, options)
         for name, reason in (*evaluation.missing.items(), *evaluation.failed.items()):
             self._tell(name, reason)
         scores, manner = evaluation.system.scores, evaluation.system.habits
@@ -120,6 +118,8 @@ class Judge:
         if len(evaluation.images) >= FEWEST_IMAGES:
             drawn = resample(list(scores.values()), times=RESAMPLES, seed=0)
             resampled = {name: drawn[:, i].tolist() for i, name in enumerate(scores)}
+        if references.is_logged:  # last, just before it is kept: one that is killed is done again
+            log_test_evaluation(evaluation, options)
         return {
             "values": values,
             "resampled": resampled,

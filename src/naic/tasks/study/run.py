@@ -1,9 +1,10 @@
 """A study from one call: its variants one after the other, then one table of them all."""
 
+from traceback import clear_frames
 from typing import Any
 
 from naic.data.features import FeatureStore
-from naic.errors import ConfigError, TrainingError
+from naic.errors import ConfigError, NaicError
 from naic.files import REPRODUCTION
 from naic.progress import Callbacks
 from naic.resume import claim, keep_request
@@ -22,7 +23,8 @@ def run_study(options: ReproduceOptions, callbacks: Callbacks, command: str = ""
 
     Raises:
         ConfigError: a setting that cannot be, in any variant; data or models that are missing.
-        TrainingError: a variant collapsed; the same call goes on when its cause is mended.
+        NaicError, RuntimeError: a variant failed, as one that collapses does; the others and their
+            table are there, and the same call goes on when its cause is mended.
     """
     options.check()
     study = read_study(options)
@@ -30,27 +32,36 @@ def run_study(options: ReproduceOptions, callbacks: Callbacks, command: str = ""
         return StudyTables(study, options, callbacks).make(command)
     runner = _checked(study, options, command)
     tables = StudyTables(study, options, callbacks, runner)
+    failed: list[NaicError | RuntimeError] = []
     if not options.only_tables:
         with claim(options.out, shared=True):
             keep_request(options.out / REPRODUCTION, _request(study, options), "study")
-            _make_variants(study.chosen(options.only), runner, tables, callbacks)
-    return tables.make(command)
+            failed = _make_variants(study.chosen(options.only), runner, tables, callbacks)
+    try:
+        made = tables.make(command)  # of what did not fail, too
+    except ConfigError:
+        if failed:  # there is no other row
+            raise failed[0] from None
+        raise
+    if failed:
+        raise failed[0]
+    return made
 
 
 def _make_variants(
     variants: list[Variant], runner: VariantRunner, tables: StudyTables, callbacks: Callbacks
-) -> None:
+) -> list[NaicError | RuntimeError]:
     """One after the other; each is captioned and scored at once, should the next one be killed.
 
     The longest way comes first: what others wait for is not kept waiting by what none does. What
     another process is at is left to it, and so is what comes after that: it goes on there. One that
-    collapses does not keep the others from being made.
+    fails, as one that collapses does, keeps no other from being made; gives why these failed.
     """
     from naic.train.kept import Kept
 
     places = {own.slug: place for place, own in enumerate(variants, 1)}
     waiting = sorted(variants, key=lambda own: -_way(own, variants))
-    failed: list[TrainingError] = []
+    failed: list[NaicError | RuntimeError] = []
     begun = True
     with Kept() as kept:
         while waiting and begun:
@@ -60,23 +71,31 @@ def _make_variants(
                     left.append(variant)
                     continue
                 callbacks.say(f"[{places[variant.slug]}/{len(variants)}] {variant.name}")
-                try:
-                    made = runner.make(variant, kept)
-                except TrainingError as error:
-                    callbacks.say(f"{variant.name}: {error}")
-                    failed.append(error)
-                    continue
-                if made:
-                    tables.score(variant)
-                    begun = True
-                else:
-                    callbacks.say(f"{variant.name}: another process is at it")
+                with runner.hold(variant) as held:  # scored while held: by nobody else, too
+                    if not held:
+                        callbacks.say(f"{variant.name}: another process is at it")
+                        continue
+                    try:
+                        runner.make(variant, kept)
+                        tables.score(variant)
+                    except (NaicError, RuntimeError) as error:  # what torch raises is the latter
+                        callbacks.say(f"{variant.name}: {error}")
+                        _let_go(error)
+                        failed.append(error)
+                        continue
+                begun = True
             waiting = left
     for variant in waiting:
         missing = ", ".join(runner.missing(variant))
         callbacks.say(f"{variant.name}: it comes after {missing}, which is not finished")
-    if failed:
-        raise failed[0]
+    return failed
+
+
+def _let_go(error: BaseException | None) -> None:
+    """The frames that an error comes from hold what a run had on its device."""
+    while error is not None:
+        clear_frames(error.__traceback__)
+        error = error.__cause__ or error.__context__
 
 
 def _way(variant: Variant, variants: list[Variant]) -> int:
@@ -100,6 +119,7 @@ def _checked(study: Study, options: ReproduceOptions, command: str) -> VariantRu
     from naic.train.own_rewards import take_rewards
 
     runner = VariantRunner(study, options, command)
+    _check_variants(study, runner)
     features = study.settings.features
     if features is None:
         why = "it names no features"
@@ -118,19 +138,25 @@ def _checked(study: Study, options: ReproduceOptions, command: str) -> VariantRu
             raise ConfigError(f"{study.path}: report: {min(learnt)!r}", why, "Name another one.")
     runner.check_sources(own for own in study.chosen(options.only) if not options.only_tables)
     _check_teacher(study)
-    _check_beams(study, runner)
     return runner
 
 
-def _check_beams(study: Study, runner: VariantRunner) -> None:
-    """Only captioners that search have rows of wider beams, and can teach others."""
+def _check_variants(study: Study, runner: VariantRunner) -> None:
+    """Only captioners that search have rows of wider beams, and can teach others.
+
+    And weights are not chosen by what the test split says.
+    """
     from naic.models.captioners import captioner_spec
 
     teachers = {own.taught for own in study.variants}
     for variant in study.variants:
-        captioner = runner.runs[variant.slug][TRAIN].captioner
+        runs = runner.runs[variant.slug]
+        captioner = runs[TRAIN].captioner
         searches = captioner_spec(captioner).beams is not None
         where = f"{study.path}: variant {variant.name!r}"
+        if any(names_test(own.data.validation) for own in runs.values()):
+            why = "its best weights would be chosen on the test split"
+            raise ConfigError(f"{where}: data.validation", why, 'Use ["val"].')
         if max(variant.beams) > 1 and not searches:
             raise ConfigError(f"{where}: beams", f"{captioner} says its words at once", "Use [1].")
         if variant.name in teachers and not searches:

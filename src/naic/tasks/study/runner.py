@@ -7,15 +7,15 @@ has its own notes (`run.json`), and is locked while it is made.
 import gc
 import json
 import time
-from collections.abc import Iterable
-from contextlib import ExitStack
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from naic import __version__
 from naic.errors import ConfigError, StoreError
-from naic.files import REPRODUCTION, remove_temporaries, write_atomically
-from naic.resume import claim, is_held, pretty
+from naic.files import REPRODUCTION, remove_folder, remove_temporaries, sweep, write_atomically
+from naic.resume import claim, pretty
 from naic.tasks.options import DistilOptions
 from naic.tasks.reproduce.preset import is_finished
 from naic.tasks.reproduce.run_file import ReproduceOptions, digest, machine
@@ -87,45 +87,50 @@ class VariantRunner:
         names = (variant.after, variant.taught)
         return [self.study.find(name) for name in dict.fromkeys(names) if name is not None]
 
-    def make(self, variant: Variant, kept: "Kept") -> bool:
-        """Make a variant, or the rest of it; False: another process is at it."""
-        folder = self.folder(variant)
+    @contextmanager
+    def hold(self, variant: Variant) -> Iterator[bool]:
+        """Keep other processes from a variant; False: another one is at it."""
         with ExitStack() as stack:
             try:
-                stack.enter_context(claim(folder))
-            except StoreError:
-                if is_held(folder):
-                    return False
-                raise
-            remove_temporaries(folder, REPRODUCTION)
-            if self.is_finished(variant):
-                return True
-            note = read_note(folder) | {
-                "name": variant.name,
-                "changes": variant.changes,
-                "made_from": self._sources(variant),
-                "naic": __version__,
-                "machine": machine(),
-                "command": self._command,
-            }
+                stack.enter_context(claim(self.folder(variant)))
+                held = True
+            except StoreError as error:
+                if error.__cause__ is not None:  # it cannot be opened, or not be locked at all
+                    raise
+                held = False
+            yield held
+
+    def make(self, variant: Variant, kept: "Kept") -> None:
+        """Make a variant that is held, or the rest of it."""
+        folder = self.folder(variant)
+        remove_temporaries(folder, REPRODUCTION)
+        if self.is_finished(variant):
+            return
+        note = read_note(folder) | {
+            "name": variant.name,
+            "changes": variant.changes,
+            "made_from": self._sources(variant),
+            "naic": __version__,
+            "machine": machine(),
+            "command": self._command,
+        }
+        write_atomically(folder / REPRODUCTION, pretty(note))
+        note.setdefault("runs", {})
+        if variant.taught is not None and "taught_seconds" not in note:
+            note["taught_seconds"] = self._teach(variant, self.study.find(variant.taught))
             write_atomically(folder / REPRODUCTION, pretty(note))
-            note.setdefault("runs", {})
-            if variant.taught is not None and "taught_seconds" not in note:
-                note["taught_seconds"] = self._teach(variant, self.study.find(variant.taught))
-                write_atomically(folder / REPRODUCTION, pretty(note))
-            for name, settings in self.runs[variant.slug].items():
-                if is_finished(settings) and name in note["runs"]:
-                    continue
-                peak = self._train(settings, kept)
-                before = note["runs"].get(name, {}).get("peak_gpu_bytes")
-                found = [size for size in (peak, before) if size is not None]
-                own = {"peak_gpu_bytes": max(found, default=None), **reported(settings.out)}
-                note["runs"][name] = own
-                write_atomically(folder / REPRODUCTION, pretty(note))
-            if self.study.settings.half:
-                keep_half(self.model(variant), folder / HALF)
-            write_atomically(folder / REPRODUCTION, pretty(note | {"finished": True}))
-        return True
+        for name, settings in self.runs[variant.slug].items():
+            if is_finished(settings) and name in note["runs"]:
+                continue
+            peak = self._train(settings, kept)
+            before = note["runs"].get(name, {}).get("peak_gpu_bytes")
+            found = [size for size in (peak, before) if size is not None]
+            own = {"peak_gpu_bytes": max(found, default=None), **reported(settings.out)}
+            note["runs"][name] = own
+            write_atomically(folder / REPRODUCTION, pretty(note))
+        if self.study.settings.half:
+            keep_half(self.model(variant), folder / HALF)
+        write_atomically(folder / REPRODUCTION, pretty(note | {"finished": True}))
 
     def _sources(self, variant: Variant) -> dict[str, str]:
         """The digests of all that a variant is made from, but for its own runs."""
@@ -171,11 +176,13 @@ class VariantRunner:
         on_gpu = torch.cuda.is_available() and settings.engine.device != "cpu"
         if on_gpu:
             torch.cuda.reset_peak_memory_stats()
-        train(settings, resume=True, command=self._command, kept=kept)
-        if settings.engine.compile:
-            # After some recompilations torch gives up, and the runs of one process add theirs up.
-            # What was compiled is in inductor's cache on the disk: the next run finds it there.
-            torch.compiler.reset()
+        try:
+            train(settings, resume=True, command=self._command, kept=kept)
+        finally:  # after one that failed others come, too
+            if settings.engine.compile:
+                # After some recompilations torch gives up, and the runs of one process add theirs
+                # up. What was compiled is in inductor's cache on the disk: the next run finds it.
+                torch.compiler.reset()
         if not on_gpu:
             return None
         gc.collect()  # a run's graph, before the next takes as much; features stay in `kept`
@@ -184,7 +191,10 @@ class VariantRunner:
 
 
 def keep_half(model: Path, target: Path) -> None:
-    """The same model in float16: half the bytes, and what it is timed in."""
+    """The same model in float16: half the bytes, and what it is timed in.
+
+    In place of one that is there: a call may be killed before it has said that all is done.
+    """
     import torch
 
     from naic.models.folder import load_model, write_model
@@ -195,6 +205,9 @@ def keep_half(model: Path, target: Path) -> None:
         for name, own in loaded.model.state_dict().items()
     }
     card = (model / "README.md").read_text(encoding="utf-8")
+    sweep(target.parent)
+    if target.exists():
+        remove_folder(target)
     write_model(target, weights, loaded.settings, loaded.vocabulary, card)
 
 

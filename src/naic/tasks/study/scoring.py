@@ -92,20 +92,29 @@ class StudyScorer:
         """Whether its captions are there."""
         return self.places(system)[0].is_file()
 
+    def known(self, system: System) -> Scored | None:
+        """What an earlier call found, if nothing is to be done for it now."""
+        captions, kept = self.places(system)
+        found = read_kept(kept)
+        if found is None or not captions.is_file() or can_add(found):
+            return None
+        return as_scored(captions, found) if found["key"] == self._key(system, captions) else None
+
     def score(self, system: System) -> Scored:
-        """Its captions, made and scored unless that was done already."""
+        """Its captions, made and scored unless that was done already.
+
+        By one process at a time: each score on `test` is a line in the log.
+        """
+        if (known := self.known(system)) is not None:
+            return known
         captions, kept = self.places(system)
         key = self._key(system, captions)
         found = read_kept(kept)
+        facts = None if found is None else found["values"]["facts"]
         if found is None or found["key"] != key or not captions.is_file():
             captions.parent.mkdir(exist_ok=True)
-            facts = None if found is None else found["values"]["facts"]
             if self.store is not None:
                 facts = self._caption(system, captions)
-        elif can_add(found):
-            facts = found["values"]["facts"]
-        else:
-            return as_scored(captions, found)
         return judge_and_keep(self._judge(system), captions, kept, key, facts)
 
     def _judge(self, system: System) -> Judge:

@@ -111,11 +111,11 @@ class StudyTables:
         scored: dict[str, tuple[System, Scored]] = {}
         missing = []
         for system in self._systems():
-            if self._is_ready(system, scorer):
-                self._callbacks.say(f"scoring {system.name} on {scorer.references.split}")
-                scored[system.name] = system, scorer.score(system)
-            else:
+            found = self._scored(system, scorer)
+            if found is None:
                 missing.append(system.name)
+            else:
+                scored[system.name] = system, found
         base = scored.get(self._study.settings.compare_with)
         teacher = next((own for own in scored.values() if own[0].folder == TEACHER), None)
         rows = []
@@ -134,6 +134,18 @@ class StudyTables:
             rows.append(row)
         human = next((own.human for _, own in scored.values()), {})
         return rows, human, missing
+
+    def _scored(self, system: System, scorer: StudyScorer) -> Scored | None:
+        """None: it is not finished, or another process is at it, and will make the table again."""
+        if not self._is_ready(system, scorer):
+            return None
+        if (known := scorer.known(system)) is not None:
+            return known
+        self._callbacks.say(f"scoring {system.name} on {scorer.references.split}")
+        if self._runner is None or system.folder in (START, TEACHER):
+            return scorer.score(system)
+        with self._runner.hold(self._find(system)) as held:
+            return scorer.score(system) if held else None
 
     def _systems(self) -> list[System]:
         """In the order of the table: what all begin with, the variants, the teacher."""
