@@ -1,5 +1,6 @@
 """Whole runs: what is asked, which shards are left, where it stands; processes that are real."""
 
+import contextlib
 import json
 import os
 import signal
@@ -160,6 +161,43 @@ def test_halves_of_a_killed_run_are_removed_unless_another_run_is_there(
         assert half.exists()
     run_shards(asked(tmp_path, models))
     assert not half.exists()
+
+
+def test_a_run_in_a_folder_of_the_folder_is_another_run(
+    tmp_path: Path, models: Path, here: list[str]
+) -> None:
+    shards(tmp_path)
+    run_shards(asked(tmp_path, models, shard="1/2"))
+    inner = tmp_path / "out/inner"
+    (inner / "_naic/failed").mkdir(parents=True)
+    (inner / "1.parquet").touch()
+    (inner / "_naic/failed/3.json").touch()
+    found = looked(tmp_path)
+    assert [[own.name for own in found.done], found.failed] == [["0", "2"], []]
+    here.clear()
+    run_shards(asked(tmp_path, models))
+    assert here == ["1", "3"]
+
+
+def test_a_run_that_begins_while_another_one_sweeps_is_not_swept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with contextlib.ExitStack() as sweeping:
+        sweeping.enter_context(locked(tmp_path))
+        waited: list[float] = []
+
+        def wait(seconds: float) -> None:
+            waited.append(seconds)
+            if len(waited) == 3:
+                sweeping.close()
+
+        monkeypatch.setattr("naic.resume.time.sleep", wait)
+        with run._swept(OutFolder(str(tmp_path), "caption")):
+            half = tmp_path / "0.parquet.1-1.part"
+            half.touch()
+            run._sweep(tmp_path)  # of a third
+            assert half.exists()
+    assert len(waited) >= 3
 
 
 def test_features_become_a_store_when_the_last_shard_is_there(

@@ -70,13 +70,12 @@ class OutFolder:
         return join(self.where, f"{name}{OUTPUTS[self.task]}")
 
     def look(self) -> Listed:
-        """One listing of all that is there."""
+        """One listing of all that is there; a folder in this one may be another run's."""
         suffix = OUTPUTS[self.task]
         there = list_under(self.where, [suffix, ".json"])
-        failed = f"/{_OWN}/{_FAILED}/"
         return Listed(
-            frozenset(name_of(one).removesuffix(suffix) for one in there if one.endswith(suffix)),
-            frozenset(name_of(one).removesuffix(".json") for one in there if failed in one),
+            _names(there, join(self.where, ""), suffix),
+            _names(there, join(self.where, _OWN, _FAILED), ".json"),
         )
 
     def write_statistics(self, name: str, statistics: Statistics) -> None:
@@ -102,6 +101,15 @@ class OutFolder:
         except ValueError as error:
             raise StoreError(path, f"cannot be read ({error})", "Delete it.") from error
         return found
+
+
+def _names(there: Sequence[str], folder: str, suffix: str) -> frozenset[str]:
+    """What is directly in a folder and ends so, without that."""
+    start = f"{folder.rstrip('/')}/"
+    found = (one.removeprefix(start) for one in there if one.startswith(start))
+    return frozenset(
+        one.removesuffix(suffix) for one in found if one.endswith(suffix) and "/" not in one
+    )
 
 
 def keep_plan(folder: OutFolder, asked: Mapping[str, Any], shards: Sequence[Shard]) -> None:
