@@ -1,10 +1,12 @@
 """Which shards a command means: files, folders, patterns with `*` and with `{000..999}`."""
 
 import glob
+import os
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from pathlib import Path
 
 from naic.errors import ConfigError
 from naic.files import printable, what_is
@@ -122,8 +124,10 @@ def _listed(word: str) -> list[str]:
     if is_remote(word):
         return _listed_remote(word)
     path = local(word).absolute()
-    if _MAGIC.search(str(path)) and what_is(path) == "missing":
-        found = sorted(glob.glob(str(path), recursive=True))  # noqa: PTH207 - `**`, and any root
+    if _MAGIC.search(str(local(word))) and what_is(path) == "missing":
+        here = glob.escape(str(Path.cwd()))  # its own name is no pattern
+        pattern = os.path.join(here, local(word))  # noqa: PTH118 - an absolute one stays as it is
+        found = sorted(glob.glob(pattern, recursive=True))  # noqa: PTH207 - `**`, and any root
         kept = [one for one in found if one.endswith(KINDS)]
         if not kept:
             why = "nothing fits the pattern" if not found else "nothing that fits is a shard"
