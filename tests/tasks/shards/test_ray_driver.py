@@ -30,6 +30,10 @@ class LostError(Exception):
     """What Ray says of a worker that is gone."""
 
 
+class NoMemoryError(Exception):
+    """What Ray says of a worker that it has ended, since there was no memory left."""
+
+
 class OddActor:
     """One that answers at once; `lost-1` brings it down, `moved` is made by another process."""
 
@@ -43,6 +47,8 @@ class OddActor:
     def make(self, shard: Shard) -> Made:
         if shard.name.startswith("lost"):
             raise LostError
+        if shard.name == "large":
+            raise NoMemoryError
         self.process += shard.name == "moved"
         return Made((f"made {shard.name}".encode(),), self.process)
 
@@ -50,7 +56,7 @@ class OddActor:
 class OddRay:
     """As much of Ray as is used. `room` workers at a time are alive."""
 
-    exceptions = SimpleNamespace(RayActorError=LostError)
+    exceptions = SimpleNamespace(RayActorError=LostError, OutOfMemoryError=NoMemoryError)
 
     def __init__(self, room: int) -> None:
         self.options: dict[str, Any] = {}
@@ -128,13 +134,27 @@ def test_a_shard_that_brings_workers_down_is_given_up_and_another_worker_hired(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     odd = OddRay(room=1)
-    heard = lead(monkeypatch, odd, "a", "lost-1", "moved", "b")
+    heard = lead(monkeypatch, odd, "a", "lost-1", "moved", "b", "large")
+    large = json.loads(heard.pop())
+    assert large == {"given up": {"source": "/in/large.tar", "name": "large"}}
     assert [json.loads(heard[1]), json.loads(heard[2])] == [
         {"given up": {"source": "/in/lost-1.tar", "name": "lost-1"}},
         {"replaced": {"source": "/in/moved.tar", "name": "moved"}},
     ]
     assert [heard[0], *heard[3:]] == [b"made a", b"made moved", b"made b"]
-    assert (odd.hired, odd.killed) == (2, 1)
+    assert (odd.hired, odd.killed) == (3, 2)
+
+
+@pytest.mark.usefixtures("head")
+def test_workers_that_cannot_begin_are_not_hired_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    def ready(_: OddActor) -> Made:
+        raise LostError("a traceback\nModuleNotFoundError: No module named 'naic'\n")
+
+    monkeypatch.setattr(OddActor, "ready", ready)
+    odd = OddRay(room=1)
+    with pytest.raises(ClusterError, match=r"5 workers ended .*No module named 'naic'.*every node"):
+        lead(monkeypatch, odd, "a", "b")
+    assert odd.hired == TRIES
 
 
 def test_a_head_that_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:

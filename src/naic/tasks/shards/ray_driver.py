@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
-from naic.errors import NaicError
+from naic.errors import ClusterError, NaicError
 from naic.tasks.shards.inputs import Shard
 from naic.tasks.shards.options import Asked
 from naic.tasks.shards.process import (
@@ -62,6 +62,7 @@ class Lead:
         self._left = list(reversed(shards))
         self._busy: dict[Any, tuple[Any, Shard | None]] = {}  # what is awaited: whose, of what
         self._processes: dict[Any, int] = {}  # of each worker: another one has taken its place
+        self._stillborn = 0  # workers in a row that ended before they answered
         for _ in range(space.workers):
             self._begin()
 
@@ -69,7 +70,7 @@ class Lead:
         """Have all shards made.
 
         Raises:
-            ClusterError: the head of the cluster is gone.
+            ClusterError: the head of the cluster is gone, or no worker can begin.
         """
         unheard, began = None, time.monotonic()
         while self._left or any(shard is not None for _, shard in self._busy.values()):
@@ -94,10 +95,15 @@ class Lead:
         worker, shard = self._busy.pop(awaited)
         try:
             made: Made = self._ray.get(awaited)
-        except self._ray.exceptions.RayActorError as error:
+        except (
+            self._ray.exceptions.RayActorError,
+            self._ray.exceptions.OutOfMemoryError,  # what ends a worker is told apart there
+        ) as error:
             if not self._cluster.answers():
                 raise self._cluster.lost() from error
-            if shard is not None:
+            if shard is None:
+                self._count_stillborn(error)
+            else:
                 self._answer(as_line({"given up": asdict(shard)}))
             self._ray.kill(worker)
             self._begin()
@@ -105,11 +111,21 @@ class Lead:
         if shard is not None and self._processes.get(worker) != made.process:
             self._answer(as_line({"replaced": asdict(shard)}))
         self._processes[worker] = made.process
+        self._stillborn = 0
         for message in made.messages:
             self._answer(message)
         if self._left:
             following = self._left.pop()
             self._busy[worker.make.remote(following)] = worker, following
+
+    def _count_stillborn(self, error: Exception) -> None:
+        """Begin no worker for ever: where naic is not installed on a node, none can."""
+        self._stillborn += 1
+        if self._stillborn >= TRIES:
+            said = (str(error).strip() or type(error).__name__).splitlines()[-1].strip()
+            why = f"{TRIES} workers ended before they began ({said.rstrip('.')})"
+            hint = "Install the same naic[ray], and its plug-ins, on every node."
+            raise ClusterError(f"the Ray cluster at {self._cluster.head}", why, hint) from error
 
 
 def _python_path() -> str:
