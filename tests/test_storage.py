@@ -1,5 +1,6 @@
 """Files of this machine, and of servers that the tests start: of S3, and of the web."""
 
+import errno
 import fcntl
 import functools
 import hashlib
@@ -14,6 +15,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -231,6 +233,40 @@ def test_copies_of_killed_processes_are_removed_and_no_others(bucket: str, tmp_p
         assert not left.exists()
     os.close(held)
     assert sorted(tmp_path.iterdir()) == sorted(kept)
+
+
+def test_a_folder_for_copies_that_another_process_removed_at_once_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage.write_whole("memory://scratch/a.tar", b"1")
+    os.mkfifo(tmp_path / "naic-shard-fifo")  # nobody writes to it: who opens it waits
+    made: list[str] = []
+
+    def mkdtemp(**where: Any) -> str:
+        made.append(make(**where))
+        if len(made) == 1:
+            Path(made[0]).rmdir()
+        return made[-1]
+
+    make = tempfile.mkdtemp
+    monkeypatch.setattr(tempfile, "mkdtemp", mkdtemp)
+    with storage.local_copy("memory://scratch/a.tar", tmp_path) as path:
+        assert path == Path(made[1], "a.tar")
+
+
+def test_a_disk_without_room_for_a_copy_is_no_fault_of_the_shard(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    storage.write_whole("memory://full/a.tar", b"1")
+    monkeypatch.setattr("fsspec.implementations.memory.MemoryFileSystem.get_file", full)
+    with (
+        pytest.raises(WriteError, match=r"the disk is full\. .*TMPDIR"),
+        storage.local_copy("memory://full/a.tar", tmp_path),
+    ):
+        pass
 
 
 def test_a_bucket_that_is_not_there(bucket: str) -> None:

@@ -7,6 +7,7 @@ write a whole one, list a prefix once.
 """
 
 import contextlib
+import errno
 import fcntl
 import mmap
 import os
@@ -188,8 +189,7 @@ def local_copy(where: str, folder: Path | None = None) -> Iterator[Path]:
         copy = scratch / (name_of(where) or "file")
         expected = size(where)
         with _reading(where):
-            store, path = open_store(where)
-            store.get_file(path, str(copy))
+            _fetch(where, copy)
         got = copy.stat().st_size
         if expected is not None and got != expected:
             why = f"{got:,} of its {expected:,} bytes came"
@@ -197,12 +197,24 @@ def local_copy(where: str, folder: Path | None = None) -> Iterator[Path]:
         yield copy
 
 
+def _fetch(where: str, copy: Path) -> None:
+    """Copy a file of a store; a disk that is full here is no fault of that file."""
+    store, path = open_store(where)
+    try:
+        store.get_file(path, str(copy))
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        hint = "Free some space, or set TMPDIR to a folder with room for a shard for each process."
+        raise WriteError(str(copy.parent.parent), "the disk is full", hint) from error
+
+
 @contextlib.contextmanager
 def _scratch(parent: Path) -> Iterator[Path]:
     """A folder that is ours while its lock is held; those of killed processes are removed."""
     for left in parent.glob(f"{_SCRATCH}*"):
         with contextlib.suppress(OSError):  # it is in use, another's, or gone
-            held = os.open(left, os.O_RDONLY | os.O_NOFOLLOW)
+            held = os.open(left, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
             try:
                 fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 shutil.rmtree(left)
@@ -210,7 +222,10 @@ def _scratch(parent: Path) -> Iterator[Path]:
                 os.close(held)
     while True:
         folder = Path(tempfile.mkdtemp(prefix=_SCRATCH, dir=parent))
-        held = os.open(folder, os.O_RDONLY)
+        try:
+            held = os.open(folder, os.O_RDONLY)
+        except FileNotFoundError:  # somebody took it for a left one, as below
+            continue
         try:
             fcntl.flock(held, fcntl.LOCK_EX)
             if folder.exists():  # nobody took it for a left one before it was locked
