@@ -37,7 +37,7 @@ class Web(http.server.SimpleHTTPRequestHandler):
         name = self.path.rpartition("/")[2]
         if name in BROKEN:
             self.send_error(BROKEN[name])
-        elif name == "short":
+        elif name.startswith("short"):
             self.send_response(200)
             self.send_header("Content-Length", "100")
             self.end_headers()
@@ -210,6 +210,11 @@ def test_the_web(web: str, tmp_path: Path) -> None:
         storage.list_under(web, [".tar"])
     with pytest.raises(StorageError, match="the server cannot be reached"):
         storage.exists("http://127.0.0.1:1/a.tar")
+    for url in (f"{web}/none?sign=hidden", f"{web}/short?sign=hidden"):
+        with pytest.raises(StorageError) as told:
+            storage.read_bytes(url.replace("://", "://me:hidden@"))
+        assert str(told.value).startswith(f"{url.partition('?')[0]}: ")
+        assert "hidden" not in str(told.value)
 
 
 def test_a_copy_that_is_too_short_is_refused(bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,7 +21,7 @@ from urllib.parse import unquote, urlsplit
 
 from naic.errors import StorageError, WriteError
 from naic.files import walk, write_atomically, writing
-from naic.stores import IS_MISSING, LOOK_AGAIN, open_store, telling
+from naic.stores import IS_MISSING, LOOK_AGAIN, open_store, shown, telling
 
 _URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.:_-]*://")
 _FILE: Final = "file://"
@@ -109,7 +109,9 @@ def write_whole(where: str, data: bytes | Path) -> None:
     protocol = where.partition("://")[0].lower()
     if protocol not in _WHOLE_OR_NOT:
         why = f"half a file could be seen there while it is written, as in any store by {protocol}"
-        raise WriteError(where, why, "Write to a folder of this machine, or to an s3:// bucket.")
+        raise WriteError(
+            shown(where), why, "Write to a folder of this machine, or to an s3:// bucket."
+        )
     in_parts = protocol in ("s3", "s3a")
     how = {"chunksize": _PART, "max_concurrency": _PARTS_AT_ONCE} if in_parts else {}
     with telling(where, WriteError, "written"):
@@ -147,7 +149,7 @@ def list_under(prefix: str, suffixes: Sequence[str]) -> list[str]:
     if not is_remote(prefix):
         found = _list_local(local(prefix))
     elif prefix.startswith(("http://", "https://")):
-        raise StorageError(prefix, "a web server has no listing", "Name each file's URL.")
+        raise StorageError(shown(prefix), "a web server has no listing", "Name each file's URL.")
     else:
         with _reading(prefix):
             store, root = open_store(prefix)
@@ -193,7 +195,7 @@ def local_copy(where: str, folder: Path | None = None) -> Iterator[Path]:
         got = copy.stat().st_size
         if expected is not None and got != expected:
             why = f"{got:,} of its {expected:,} bytes came"
-            raise StorageError(where, why, LOOK_AGAIN)
+            raise StorageError(shown(where), why, LOOK_AGAIN)
         yield copy
 
 

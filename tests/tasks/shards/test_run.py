@@ -20,9 +20,10 @@ from naic.progress import SILENT
 from naic.resume import locked
 from naic.tasks.shards import run
 from naic.tasks.shards.folder import OutFolder, keep_plan, read_plan
-from naic.tasks.shards.inputs import Shard
+from naic.tasks.shards.inputs import Shard, named
 from naic.tasks.shards.making import Worker
 from naic.tasks.shards.options import CaptionShards, PrepareShards
+from naic.tasks.shards.processes import given_up
 from naic.tasks.shards.run import ShardsDone, run_shards
 from naic.tasks.shards.status import Status, StatusOptions, status
 from tests.runtime.small import NETWORK, PIXELS
@@ -140,6 +141,18 @@ def test_two_who_begin_at_once_agree(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="batch = 1"):
         keep_plan(out, {"batch": 2}, listed)
     assert read_plan(str(tmp_path))[1] == listed
+
+
+def test_signed_urls_may_be_signed_anew_and_are_written_nowhere(tmp_path: Path) -> None:
+    out = OutFolder(str(tmp_path), "caption")
+    for signature in ("first", "second"):
+        signed = f"https://me:{signature}@host/in/0.tar?sign={signature}"
+        keep_plan(out, {"batch": 1}, [named(signed)])
+        given_up(out, named(signed))
+    assert read_plan(str(tmp_path))[1] == [Shard("https://host/in/0.tar", "0")]
+    written = [path.read_text() for path in tmp_path.rglob("*.json")]
+    assert len(written) == 2
+    assert not [text for text in written if "sign" in text or "first" in text or "second" in text]
 
 
 def test_a_dry_run_writes_nothing(tmp_path: Path, models: Path, here: list[str]) -> None:

@@ -18,6 +18,7 @@ from typing import Any
 from naic.errors import Problem, StoreError
 from naic.resume import OTHER_FOLDER, pretty, refuse_changed
 from naic.storage import exists, join, list_under, name_of, read_bytes, write_whole
+from naic.stores import shown
 from naic.tasks.shards.inputs import Shard, named
 from naic.tasks.shards.options import Task
 
@@ -121,7 +122,8 @@ def keep_plan(folder: OutFolder, asked: Mapping[str, Any], shards: Sequence[Shar
         ConfigError: something else was asked of the folder, or of other shards.
         StoreError: it holds something else.
     """
-    sources = [shard.source for shard in shards]
+    # Without what signs a URL: that is no concern of who reads the folder, and soon another one.
+    sources = [shown(shard.source) for shard in shards]
     plan = {"format": FORMAT, "task": folder.task, **asked, "list of shards": sources}
     path = join(folder.where, _OWN, _PLAN)
     if not exists(path):

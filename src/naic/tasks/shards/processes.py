@@ -22,6 +22,7 @@ from naic.errors import BackboneError, Problem
 from naic.files import TEMPORARY_SUFFIX
 from naic.plugins import used
 from naic.storage import is_remote, local
+from naic.stores import shown
 from naic.tasks.shards.folder import OutFolder
 from naic.tasks.shards.inputs import Shard
 from naic.tasks.shards.making import Outcome
@@ -180,7 +181,7 @@ def given_up(out: OutFolder, shard: Shard) -> Outcome:
     """What comes of a shard that has brought down all that tried to make it."""
     why = f"{TRIES} processes were killed while they made it"
     hint = "If memory ran out: fewer --workers, a smaller --batch, or shards of fewer images."
-    problem = Problem(shard.source, why, hint)
+    problem = Problem(shown(shard.source), why, hint)
     out.write_problem(shard.name, problem)
     return Outcome(shard, problem=problem)
 

@@ -16,7 +16,7 @@ from naic.images.formats import IMAGE_SUFFIXES, UNSUPPORTED_SUFFIXES
 from naic.images.opening import open_image
 from naic.images.sources import FileImage, ImageSource, TarImage
 from naic.storage import is_remote, join, local, local_copy, name_of, read_bytes
-from naic.stores import telling
+from naic.stores import shown, telling
 
 TAR, PARQUET, LIST = ".tar", ".parquet", ".txt"
 KINDS = (TAR, PARQUET, LIST)
@@ -49,7 +49,7 @@ class UrlImage:
     @property
     def name(self) -> str:
         """The URL."""
-        return printable(self.url)
+        return printable(shown(self.url))
 
     def load(self, at_least: int | None = None) -> Image.Image:
         """The image, upright and RGB; raises ImageError."""
