@@ -124,7 +124,9 @@ def test_shards_are_handed_out_one_at_a_time(monkeypatch: pytest.MonkeyPatch) ->
     assert odd.options["num_cpus"] == 8
     assert odd.options["max_task_retries"] == TRIES - 1
     source = str(Path(__file__).parents[3])
-    path = odd.options["runtime_env"]["env_vars"]["PYTHONPATH"].split(os.pathsep)
+    environment = odd.options["runtime_env"]["env_vars"]
+    assert "OMP_NUM_THREADS" not in environment
+    path = environment["PYTHONPATH"].split(os.pathsep)
     assert source in path
     assert not [entry for entry in path if entry.startswith(sys.prefix)]
 
@@ -175,6 +177,7 @@ def test_a_cluster_without_room_is_told_of(monkeypatch: pytest.MonkeyPatch) -> N
     heard: list[bytes] = []
     Lead(Cluster("h:1", ours=False), ASKED, Room(1, 0, 1), shards("a"), heard.append).run()
     assert [b"no room for a worker yet" in heard[0], heard[1:]] == [True, [b"made a"]]
+    assert odd.options["runtime_env"]["env_vars"]["OMP_NUM_THREADS"] == "1"  # without a GPU
 
 
 def test_a_worker_loads_once_and_answers_for_its_shards(monkeypatch: pytest.MonkeyPatch) -> None:

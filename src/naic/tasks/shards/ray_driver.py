@@ -50,13 +50,16 @@ class Lead:
         import ray
 
         self._ray, self._cluster, self._answer = ray, cluster, answer
+        environment = {"PYTHONPATH": _python_path()}
+        if not space.gpus:
+            environment["OMP_NUM_THREADS"] = "1"  # as `processes.Crew` has it, whatever a node says
         # Ray itself starts workers anew wherever there is room, and their shards with them.
         kind: Any = ray.remote(
             num_gpus=space.gpus,
             num_cpus=space.cores,
             max_restarts=-1,
             max_task_retries=TRIES - 1,
-            runtime_env={"env_vars": {"PYTHONPATH": _python_path()}},
+            runtime_env={"env_vars": environment},
         )(ShardActor)
         self._kind, self._asked = kind, asked
         self._left = list(reversed(shards))
