@@ -14,13 +14,14 @@ import os
 import re
 import shutil
 import tempfile
+import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any, Final, cast
 from urllib.parse import unquote, urlsplit
 
 from naic.errors import StorageError, WriteError
-from naic.files import walk, write_atomically, writing
+from naic.files import TEMPORARY_SUFFIX, walk, write_atomically, writing
 from naic.stores import IS_MISSING, LOOK_AGAIN, open_store, shown, telling
 
 _URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.:_-]*://")
@@ -120,6 +121,31 @@ def write_whole(where: str, data: bytes | Path) -> None:
             store.pipe_file(path, data, **how)
         else:
             store.put_file(str(data), path, **how)
+
+
+def write_new(where: str, data: bytes) -> None:
+    """Write a file unless there is one; of two who do so at once one is heard, the first.
+
+    In an object store it is the last: not all of them know conditions.
+    """
+    if is_remote(where):
+        if not exists(where):
+            write_whole(where, data)
+        return
+    target = local(where)
+    mine = target.with_name(
+        f"{target.name}.{os.getpid()}-{threading.get_ident()}-new{TEMPORARY_SUFFIX}"
+    )
+    write_whole(str(mine), data)
+    try:
+        os.link(mine, target)  # which replaces nothing
+    except FileExistsError:
+        pass
+    except OSError:  # a file system without links
+        if not target.exists():
+            write_whole(where, data)
+    finally:
+        mine.unlink(missing_ok=True)
 
 
 def exists(where: str) -> bool:

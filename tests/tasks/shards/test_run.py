@@ -18,7 +18,7 @@ from naic.data.features import FeatureStore
 from naic.errors import ConfigError, StoreError
 from naic.progress import SILENT
 from naic.resume import locked
-from naic.tasks.shards import run
+from naic.tasks.shards import folder, run
 from naic.tasks.shards.folder import OutFolder, keep_plan, read_plan
 from naic.tasks.shards.inputs import Shard, named
 from naic.tasks.shards.making import Worker
@@ -141,6 +141,18 @@ def test_two_who_begin_at_once_agree(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="batch = 1"):
         keep_plan(out, {"batch": 2}, listed)
     assert read_plan(str(tmp_path))[1] == listed
+
+
+def test_of_two_who_ask_otherwise_at_once_one_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out, listed = OutFolder(str(tmp_path), "caption"), [Shard("/in/0.tar", "0")]
+    keep_plan(out, {"batch": 1}, listed)
+    monkeypatch.setattr(folder, "exists", lambda _: False)  # it came after the other had looked
+    with pytest.raises(ConfigError, match="batch = 1"):
+        keep_plan(out, {"batch": 2}, listed)
+    keep_plan(out, {"batch": 1}, listed)
+    assert [path.name for path in tmp_path.rglob("*.*")] == ["plan.json"]
 
 
 def test_signed_urls_may_be_signed_anew_and_are_written_nowhere(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from typing import Any
 
 from naic.errors import Problem, StoreError
 from naic.resume import OTHER_FOLDER, pretty, refuse_changed
-from naic.storage import exists, join, list_under, name_of, read_bytes, write_whole
+from naic.storage import exists, join, list_under, name_of, read_bytes, write_new, write_whole
 from naic.stores import shown
 from naic.tasks.shards.inputs import Shard, named
 from naic.tasks.shards.options import Task
@@ -116,7 +116,8 @@ def _names(there: Sequence[str], folder: str, suffix: str) -> frozenset[str]:
 def keep_plan(folder: OutFolder, asked: Mapping[str, Any], shards: Sequence[Shard]) -> None:
     """Write down what is asked of a folder, or refuse one of which something else was asked.
 
-    Many machines may come at once: each writes the plan whole, and reads what it is then.
+    Many machines may come at once: each writes the plan unless there is one, and reads what it is
+    then.
 
     Raises:
         ConfigError: something else was asked of the folder, or of other shards.
@@ -134,8 +135,7 @@ def keep_plan(folder: OutFolder, asked: Mapping[str, Any], shards: Sequence[Shar
         if others and not exists(path):  # else somebody wrote both meanwhile
             why = f"the folder is not empty ({name_of(others[0])}) and holds no shards of naic"
             raise StoreError(folder.where, why, OTHER_FOLDER)
-        if not exists(path):
-            write_whole(path, pretty(plan))
+        write_new(path, pretty(plan))
     before = _read_plan(folder.where)
     refuse_changed(folder.where, before, json.loads(json.dumps(plan)))
 
