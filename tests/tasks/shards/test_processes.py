@@ -102,7 +102,7 @@ def test_cores_are_shared_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(processes, "usable_cores", lambda: 8)
     monkeypatch.setattr(processes, "may_have_gpu", lambda: False)
 
-    def crew(workers: int, shards: int = 100) -> tuple[int, int]:
+    def crew(workers: int, shards: int = 100) -> tuple[int, str]:
         asked = CaptionShards(inputs=("x.tar",), out="out", workers=workers)
         found = Crew.of(asked, shards)
         return len(found.sees), found.threads

@@ -45,7 +45,7 @@ def find_shards(inputs: Sequence[str], out: str) -> list[Shard]:
         ConfigError: there are none, or two of one name.
         StorageError: a folder or a prefix cannot be listed.
     """
-    words = [one for word in inputs for one in braces(word)]
+    words = [one for word in inputs for one in ([word] if _is_there(word) else braces(word))]
     own = f"{absolute(out)}/"  # outputs in a folder of shards are none
     sources = [one for word in words for one in _listed(word) if not one.startswith(own)]
     if not sources:
@@ -60,6 +60,11 @@ def find_shards(inputs: Sequence[str], out: str) -> list[Shard]:
             hint = "Outputs are called as their shards: give each its own, or run two commands."
             raise ConfigError(printable(shard.source), why, hint)
     return list(seen.values())
+
+
+def _is_there(word: str) -> bool:
+    """Whether this is the name of something on this machine, braces and all."""
+    return "{" in word and not is_remote(word) and what_is(local(word)) != "missing"
 
 
 def named(source: str) -> Shard:
