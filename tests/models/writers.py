@@ -17,6 +17,7 @@ SIZES: dict[str, dict[str, Any]] = {
         **{"width": 16, "embedding": 12, "attention": 8},
         **{"content": 7, "relations": 3, "named": 3, "pairs": 4},
     },
+    "satic": {**TRANSFORMER, "group": 2},
 }
 GRIDS = ("ort",)  # an image's regions are those of a whole grid, some of them masked
 

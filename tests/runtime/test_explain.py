@@ -140,6 +140,13 @@ def test_a_causal_model_has_no_agents(home: Path) -> None:
         captioner.explain(IMAGES[0])
 
 
+def test_where_more_places_than_words_look_is_not_told(home: Path) -> None:
+    made = make_model(home / "ctc", "ctc", backbone=NETWORK)
+    explained = Captioner(made, device="cpu", runtime="eager").explain(IMAGES[0])
+    assert len(explained.agents) == LENGTH
+    assert explained.looks is None
+
+
 def test_pixels_of_another_size_are_refused(captioner: Captioner) -> None:
     for wrong in (IMAGES, IMAGES[0, 1:], IMAGES[0].astype(float)):
         with pytest.raises(ConfigError, match=r"is not uint8"):

@@ -67,6 +67,14 @@ def test_a_parallel_captioner_with_its_own_losses_learns_by_them_alone(captioner
     assert refusal("student_xe", captioner, xe={"glance": 0.5}).what == "xe.glance"
 
 
+def test_whole_captions_have_no_targets_to_smooth() -> None:
+    check(
+        make_settings(Path("s"), Path("o"), "student_xe", captioner="mnic", xe={"smoothing": 0.1})
+    )
+    error = refusal("student_xe", "ctc", xe={"smoothing": 0.1})
+    assert (error.what, error.hint) == ("xe.smoothing", "Set it to 0.")
+
+
 def test_a_parallel_captioner_has_no_beam() -> None:
     for name, rules in (("beam", {"beam": 3}), ("report", {"report": [1, 3]})):
         error = refusal("student_xe", "parallel", validation=rules)

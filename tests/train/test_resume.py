@@ -122,6 +122,8 @@ def test_a_broken_run_ends_like_the_unbroken_one(
         ("cmal", "parallel"),
         ("student_xe", "mnic"),
         ("student_xe", "fnic"),
+        ("student_xe", "ctc"),
+        ("teacher_xe", "satic"),
     ],
 )
 def test_so_does_every_stage(

@@ -187,7 +187,7 @@ def beam_search(model: Stepwise[M, C], memory: M, width: int, keep: int = 1) -> 
         cache = model.follow(cache, parents, position)
         if may_look(device) and bool((ended | scores.isneginf())[:, :keep].all()):
             break
-    return _best(words, scores, keep)
+    return best_of(words, scores, keep)
 
 
 def _silence(words: int, device: torch.device) -> Tensor:
@@ -196,7 +196,7 @@ def _silence(words: int, device: torch.device) -> Tensor:
     return torch.zeros(words, device=device).masked_fill(~is_pad, -math.inf)
 
 
-def _best(words: Tensor, scores: Tensor, keep: int) -> Beams:
+def best_of(words: Tensor, scores: Tensor, keep: int) -> Beams:
     """The first `keep`; places that no sentence fills say the period and nothing else."""
     words, scores = words[:, :keep], scores[:, :keep]
     empty = torch.full_like(words, PAD)

@@ -60,6 +60,8 @@ CAPTIONERS = Captioners(
         "vsua": "vsua:VSUA",
         "mnic": "mnic:MNIC",
         "fnic": "fnic:FNIC",
+        "satic": "satic:SATIC",
+        "ctc": "ctc:CTC",
     }
 )
 BROUGHT: dict[str, str] = {}  # of those that a plug-in brought, by name, its module

@@ -68,6 +68,7 @@ class CaptionerSpec:
             stage of cross-entropy adds up, by names ("words" is that of the words), each summed
             over all target words or images; for one that does not learn each word of a caption by
             `forward`'s logits, or not that alone. None: it does.
+        smooths: whether these are of words by themselves, each with a target that can be smoothed.
         one_pass: whether `propose` is the same computation for every image, so that it can be
             exported as one graph.
         holds_backbone: whether its config has a field `backbone`: the name of a backbone that is
@@ -84,6 +85,7 @@ class CaptionerSpec:
     reads_words: bool = False
     glances: bool = False
     losses: Callable[..., dict[str, Tensor]] | None = None
+    smooths: bool = True
     one_pass: bool = True
     holds_backbone: bool = False
     meet: Callable[[Any, Vocabulary], None] | None = None

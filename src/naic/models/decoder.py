@@ -75,17 +75,29 @@ class DecoderLayer(nn.Module):
         self.dropout = nn.Dropout(config.dropout)
 
     def forward(
-        self, x: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, *, causal: bool
+        self,
+        x: Tensor,
+        keys: Tensor,
+        values: Tensor,
+        mask: Tensor | None,
+        *,
+        causal: bool,
+        heard: Tensor | None = None,
     ) -> Tensor:
         """(B, C, N, D) to (B, C, N, D)."""
-        x = self.hear(x, causal=causal)
+        x = self.hear(x, heard, causal=causal)
         return self.look(x, keys, values, mask)
 
-    def hear(self, x: Tensor, *, causal: bool) -> Tensor:
-        """The places of each caption look at each other: (B, C, N, D) to (B, C, N, D)."""
+    def hear(self, x: Tensor, heard: Tensor | None = None, *, causal: bool) -> Tensor:
+        """The places of each caption look at each other: (B, C, N, D) to (B, C, N, D).
+
+        `heard` (N, N) is additive, and takes the place of the causal mask.
+        """
         captions = x.flatten(0, 1)  # (B*C, N, D)
-        heard: Tensor = self.dropout(self.attention(self.attention_norm(captions), causal=causal))
-        return (captions + heard).view_as(x)
+        causal = causal and heard is None
+        found = self.attention(self.attention_norm(captions), heard, causal=causal)
+        seen: Tensor = self.dropout(found)
+        return (captions + seen).view_as(x)
 
     def look(self, x: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:
         """All the rest of the layer: (B, C, N, D) to (B, C, N, D)."""
@@ -162,13 +174,21 @@ class Decoder(nn.Module):
     def speak(self, x: Tensor, memory: Memory) -> Tensor | ChainScores:
         """What is said by places that are given x (B, C, N, D): words, positions or both."""
         x = self.dropout(x)
+        heard = self.heard(memory, x.shape[2])
         # unbind, not an index for each layer: its gradient is one stack instead of L sums
         for layer, keys, values in zip(
             self.layers, memory.keys.unbind(0), memory.values.unbind(0), strict=True
         ):
             assert isinstance(layer, DecoderLayer)
-            x = layer(x, keys, values, memory.mask, causal=self.causal)
+            x = layer(x, keys, values, memory.mask, causal=self.causal, heard=heard)
         return self.answer(x)
+
+    def heard(self, memory: Memory, places: int) -> Tensor | None:
+        """(N, N) what is added to the places' scores of each other.
+
+        None: a causal decoder's places hear themselves and those before them; a parallel one's all.
+        """
+        return None
 
     def answer(self, x: Tensor) -> Tensor | ChainScores:
         """What is said by the last layer's (B, C, N, D)."""

@@ -47,6 +47,6 @@ def sample(model: "Writer[M, C]", features: Tensor, mask: Tensor | None, samples
     return stepwise.sample(model, model.encode(features, mask), samples).words
 
 
-def words_before(words: Tensor) -> Tensor:
-    """(..., N) the words before each of words (..., N): BOS, then all but the last."""
-    return torch.cat((torch.full_like(words[..., :1], BOS), words[..., :-1]), dim=-1)
+def words_before(words: Tensor, places: int = 1) -> Tensor:
+    """(..., N) the words so many places before each of words (..., N); BOS where there is none."""
+    return torch.cat((torch.full_like(words[..., :places], BOS), words[..., :-places]), dim=-1)

@@ -106,7 +106,7 @@ def can_look(engine: "Engine") -> "TransformerCaptioner | None":
     from naic.runtime.engines import EagerEngine
 
     network = engine.network if isinstance(engine, EagerEngine) else None
-    if isinstance(network, TransformerCaptioner) and not network.causal:
+    if type(network) is TransformerCaptioner and not network.causal:
         return network
     return None
 

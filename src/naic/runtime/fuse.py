@@ -159,11 +159,11 @@ class FusedEncoderLayer(EncoderLayer):
 class FusedDecoderLayer(DecoderLayer):
     """`DecoderLayer` in fewer kernels."""
 
-    def hear(self, x: Tensor, *, causal: bool) -> Tensor:
+    def hear(self, x: Tensor, heard: Tensor | None = None, *, causal: bool) -> Tensor:
         """The places of each caption look at each other: (B, C, N, D) to (B, C, N, D)."""
         captions = x.flatten(0, 1)  # (B*C, N, D)
         qkv = project(captions, self.attention_norm, self.attention.qkv)
-        seen = self.attention.look(qkv, None, causal=causal)
+        seen = self.attention.look(qkv, heard, causal=causal and heard is None)
         return add(captions, seen, self.attention.out).view_as(x)
 
     def step(

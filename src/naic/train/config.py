@@ -192,6 +192,9 @@ def _check_captioner(settings: Settings) -> None:
     if settings.xe.fill and spec.losses is not None:
         why = f"a {name} captioner has its own way to learn where a sentence ends"
         raise ConfigError("xe.fill", why, "Leave it out.")
+    if settings.xe.smoothing and not spec.smooths:
+        why = f"a {name} captioner learns whole captions, whose words have no targets to smooth"
+        raise ConfigError("xe.smoothing", why, "Set it to 0.")
     beams = [("validation.beam", settings.validation.beam)]
     beams += [("validation.report", beam) for beam in settings.validation.report]
     for where, beam in beams:

@@ -144,10 +144,13 @@ def test_charts_compare_one_runtime() -> None:
     assert charts([replace(row, median_ms=None) for row in rows]) == {}
 
 
-def test_a_teacher_that_is_no_transformer_reads_nothing_again(models: Path, tmp_path: Path) -> None:
-    make_model(tmp_path / "nic", "nic")
+@pytest.mark.parametrize("name", ["nic", "satic"])
+def test_a_teacher_that_does_not_write_word_by_word_as_a_transformer_reads_nothing_again(
+    models: Path, tmp_path: Path, name: str
+) -> None:
+    make_model(tmp_path / name, name)
     few = small(models, runtimes=("eager",), batches=(1,), parts="decode")
-    report = benchmark(replace(few, teacher=tmp_path / "nic"))
+    report = benchmark(replace(few, teacher=tmp_path / name))
     states = {(row.name, row.state) for row in report.rows if row.model == "teacher"}
     assert states == {(name, "left out" if "no cache" in name else "timed") for name in TEACHER}
     assert any("is the captioner in" in note for note in report.notes)

@@ -7,7 +7,6 @@ the bucket, with that of one process whose run nobody disturbed, byte for byte.
 import contextlib
 import io
 import os
-import random
 import shutil
 import signal
 import socket
@@ -19,6 +18,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from random import Random
 from typing import Any
 
 from naic import storage
@@ -170,7 +170,7 @@ def two_workers(home: Home) -> dict[str, Any]:
 
 def workers_killed(home: Home, kills: int, seed: int = 0) -> dict[str, Any]:
     """The same, and a worker that is at work is killed again and again."""
-    out, log, rng = home.folder / "workers-killed", home.folder / "workers.log", random.Random(seed)
+    out, log, rng = home.folder / "workers-killed", home.folder / "workers.log", Random(seed)
     words = command(home, home.inputs, out, "--engine", "ray", "--workers", "2")
     run = start(words, {"RAY_ADDRESS": "local"}, log)
     struck: list[int] = []
@@ -285,43 +285,46 @@ def head_killed(home: Home, after: int) -> dict[str, Any]:
 
 def store_kills(home: Home, s3: Mapping[str, str], kills: int, seed: int = 0) -> dict[str, Any]:
     """Runs from one bucket to another that are killed with all their processes, at any moment."""
-    rng, log = random.Random(seed), home.folder / "s3.log"
-    source, struck, unbroken, rounds = make_bucket(s3, "tars"), 0, "", 0
+    rng, source = Random(seed), make_bucket(s3, "tars")
     for tar in sorted(home.inputs.iterdir()):
         storage.write_whole(storage.join(source, tar.name), tar)
-    began = time.monotonic()
     unbroken = storage.join(make_bucket(s3, "unbroken"), "out")
     done = finish(home, unbroken, "--workers", "2", inputs=source, **s3)
     assert done.returncode == 0, done.stderr
-    duration, identical, left = time.monotonic() - began, True, []
-    while struck < kills:
-        out, rounds = storage.join(make_bucket(s3, f"broken-{rounds}"), "out"), rounds + 1
-        words = command(home, source, out, "--workers", "2")
-        hit = 0
-        for _ in range(kills):  # of this bucket; until a run ends before it is killed
-            run = start(words, s3, log)
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                run.wait(rng.uniform(0.2, 1) * duration)
-            if run.poll() is not None:
-                assert run.returncode == 0, log.read_text()
-                break
-            os.killpg(run.pid, signal.SIGKILL)
-            run.wait()
-            hit += 1
-            there = outputs(out)
-            left.append(len(there))
-            assert all(home.whole[name] == data for name, data in there.items())
-        struck += hit
+    identical, left, buckets = outputs(unbroken) == home.whole, list[int](), 0
+    while len(left) < kills:
+        out, buckets = storage.join(make_bucket(s3, f"broken-{buckets}"), "out"), buckets + 1
+        for _ in range(rng.randint(2, 4)):
+            if _store_kill(home, s3, source, out, rng):
+                there = outputs(out)
+                left.append(len(there))
+                assert all(home.whole[name] == data for name, data in there.items())
         done = finish(home, out, "--workers", "2", inputs=source, **s3)
         assert done.returncode == 0, done.stderr
-        if hit:
-            identical &= compared(home, out)["identical"] and names(out) == names(unbroken)
+        identical &= outputs(out) == home.whole and names(out) == names(unbroken)
     return {
-        "kills": struck,
-        "buckets": rounds,
+        "kills": len(left),
+        "buckets": buckets,
         "shards whole after each kill": left,
-        "identical": identical and outputs(unbroken) == home.whole,
+        "identical": identical,
     }
+
+
+def _store_kill(home: Home, s3: Mapping[str, str], source: str, out: str, rng: Random) -> bool:
+    """A run that is killed as soon as so many shards are there, or a moment later."""
+    log = home.folder / "s3.log"
+    there = len(outputs(out))  # all of them, if it was killed in its last moment
+    wanted = rng.randint(there, max(there, home.shards - 1))
+    run = start(command(home, source, out, "--workers", "2"), s3, log)
+    while run.poll() is None and len(storage.list_under(out, [".parquet"])) < wanted:
+        time.sleep(POLL)
+    time.sleep(rng.uniform(0, 0.3))
+    if run.poll() is not None:
+        assert run.returncode == 0, log.read_text()
+        return False
+    os.killpg(run.pid, signal.SIGKILL)
+    run.wait()
+    return True
 
 
 def names(bucket: str) -> list[str]:

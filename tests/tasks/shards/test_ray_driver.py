@@ -26,29 +26,38 @@ from naic.tasks.shards.ray_driver import Lead
 ASKED = asked_line(CaptionShards(inputs=("x.tar",), out="/out"), [])
 
 
-class LostError(Exception):
+class OddError(Exception):
+    """Whatever Ray says."""
+
+
+class LostError(OddError):
     """What Ray says of a worker that is gone."""
 
 
-class NoMemoryError(Exception):
+class NoMemoryError(OddError):
     """What Ray says of a worker that it has ended, since there was no memory left."""
 
 
 class OddActor:
-    """One that answers at once; `lost-1` brings it down, `moved` is made by another process."""
+    """One that answers at once; `lost` brings it down, `moved` is made by another process."""
 
     def __init__(self, asked: bytes) -> None:
         assert asked == ASKED
         self.process = 1
+        self.broken = False
 
     def ready(self) -> Made:
+        if self.broken:
+            raise LostError("a story\nImportError: no naic")
         return Made((), self.process)
 
     def make(self, shard: Shard) -> Made:
-        if shard.name.startswith("lost"):
+        if shard.name == "lost":
             raise LostError
         if shard.name == "large":
             raise NoMemoryError
+        if shard.name == "wrong":
+            raise OddError("a story\nTypeError: a mistake\n")
         self.process += shard.name == "moved"
         return Made((f"made {shard.name}".encode(),), self.process)
 
@@ -56,12 +65,15 @@ class OddActor:
 class OddRay:
     """As much of Ray as is used. `room` workers at a time are alive."""
 
-    exceptions = SimpleNamespace(RayActorError=LostError, OutOfMemoryError=NoMemoryError)
+    exceptions = SimpleNamespace(
+        RayError=OddError, RayActorError=LostError, OutOfMemoryError=NoMemoryError
+    )
 
     def __init__(self, room: int) -> None:
         self.options: dict[str, Any] = {}
         self.room, self.hired, self.killed = room, 0, 0
         self.waits: list[int] = []
+        self.broken = False
 
     def remote(self, **options: Any) -> Callable[[type], Any]:
         self.options = options
@@ -69,6 +81,7 @@ class OddRay:
 
     def hire(self, asked: bytes) -> Any:
         actor, number = OddActor(asked), self.hired
+        actor.broken = self.broken
         self.hired += 1
         return _Handle(actor, number)
 
@@ -136,11 +149,11 @@ def test_a_shard_that_brings_workers_down_is_given_up_and_another_worker_hired(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     odd = OddRay(room=1)
-    heard = lead(monkeypatch, odd, "a", "lost-1", "moved", "b", "large")
+    heard = lead(monkeypatch, odd, "a", "lost", "moved", "b", "large")
     large = json.loads(heard.pop())
     assert large == {"given up": {"source": "/in/large.tar", "name": "large"}}
     assert [json.loads(heard[1]), json.loads(heard[2])] == [
-        {"given up": {"source": "/in/lost-1.tar", "name": "lost-1"}},
+        {"given up": {"source": "/in/lost.tar", "name": "lost"}},
         {"replaced": {"source": "/in/moved.tar", "name": "moved"}},
     ]
     assert [heard[0], *heard[3:]] == [b"made a", b"made moved", b"made b"]
@@ -148,20 +161,19 @@ def test_a_shard_that_brings_workers_down_is_given_up_and_another_worker_hired(
 
 
 @pytest.mark.usefixtures("head")
-def test_workers_that_cannot_begin_are_not_hired_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    def ready(_: OddActor) -> Made:
-        raise LostError("a traceback\nModuleNotFoundError: No module named 'naic'\n")
-
-    monkeypatch.setattr(OddActor, "ready", ready)
+def test_workers_that_cannot_work_stop_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ClusterError, match=r"cannot work \(TypeError: a mistake\)\. Install the"):
+        lead(monkeypatch, OddRay(room=1), "a", "wrong", "b")
     odd = OddRay(room=1)
-    with pytest.raises(ClusterError, match=r"5 workers ended .*No module named 'naic'.*every node"):
-        lead(monkeypatch, odd, "a", "b")
-    assert odd.hired == TRIES
+    odd.broken = True
+    with pytest.raises(ClusterError, match=r"cannot work \(ImportError: no naic\)"):
+        lead(monkeypatch, odd, "a")
+    assert odd.hired == 1  # not again and again
 
 
 def test_a_head_that_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Cluster, "answers", lambda _: False)
-    for patience, names in ((20.0, ("lost-1",)), (0.0, ("a",))):
+    for patience, names in ((20.0, ("lost",)), (0.0, ("a",))):
         monkeypatch.setattr(ray_driver, "_PATIENCE", patience)
         odd = OddRay(room=1 if patience else 0)  # in the middle of a shard, or of nothing at all
         with pytest.raises(ClusterError, match=r"its head is gone\. Shards that are whole stay"):

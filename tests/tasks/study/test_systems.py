@@ -242,7 +242,16 @@ def test_our_tables_have_all_systems_on_equal_terms(name: str, tmp_path: Path) -
     by_words = [
         next(iter(runs_of(study, own, options).values())) for own in study.variants if not own.after
     ]
-    assert {own.captioner for own in by_words} >= {"nic", "updown", "vsua", "ort", "eta", "fnic"}
+    assert {own.captioner for own in by_words} >= {
+        "nic",
+        "updown",
+        "vsua",
+        "ort",
+        "eta",
+        "fnic",
+        "satic",
+        "ctc",
+    }
     assert {str(own.data.features) for own in by_words} == {str(study.settings.features)}
     if name == "coco":
         assert {own.run.epochs for own in by_words} == {8.0}

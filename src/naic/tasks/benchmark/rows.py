@@ -120,7 +120,7 @@ NO_ONNX = "ONNX is timed on the processor: add --device cpu"
 NO_FEATURES = "an exported graph takes pixels"
 NO_TEACHER = "it writes word by word, and an exported graph is one pass: there is no ratio"
 NO_TWIN = "this captioner is no Transformer: it has no teacher unless --teacher names one"
-NO_AGAIN = "it keeps what it has heard, and has no words to read again"
+NO_AGAIN = "only a Transformer that writes word by word reads all its words again"
 NO_SHAPE = "each word has another shape, and each would be compiled by itself"
 
 State = Literal["planned", "timed", "left out", "failed"]
@@ -257,7 +257,7 @@ def without_teacher(rows: Sequence[Row]) -> list[Row]:
 
 
 def without_reading_again(rows: Sequence[Row]) -> list[Row]:
-    """The same rows for a teacher that is no Transformer."""
+    """The same rows for a teacher that is no Transformer, or writes several words at once."""
     return [
         replace(row, state="left out", why=NO_AGAIN)
         if row.cache == "off" and row.state == "planned"

@@ -12,6 +12,7 @@ from torch import nn
 from naic.backbones.inside import without_backbone
 from naic.errors import ConfigError
 from naic.models.folder import LoadedModel, check_fit, load_model
+from naic.models.satic import GroupCaptioner
 from naic.models.transformer import CAUSAL, TransformerCaptioner
 from naic.runtime.engines import Whole
 from naic.runtime.load import LoadedWhole
@@ -70,8 +71,12 @@ def backbone_of(whole: Whole) -> nn.Module:
 
 
 def reads_again(teacher: Whole | None) -> bool:
-    """Whether a teacher can do without a cache: a Transformer reads all words so far."""
-    return teacher is not None and isinstance(teacher.model, TransformerCaptioner)
+    """Whether a teacher can do without a cache: a Transformer reads all words so far.
+
+    For one that writes groups of words there is a cache only: without one nobody has written it.
+    """
+    model = None if teacher is None else teacher.model
+    return isinstance(model, TransformerCaptioner) and not isinstance(model, GroupCaptioner)
 
 
 def _check(folder: Path, loaded: LoadedModel, student: LoadedWhole) -> None:

@@ -65,7 +65,6 @@ class Lead:
         self._left = list(reversed(shards))
         self._busy: dict[Any, tuple[Any, Shard | None]] = {}  # what is awaited: whose, of what
         self._processes: dict[Any, int] = {}  # of each worker: another one has taken its place
-        self._stillborn = 0  # workers in a row that ended before they answered
         for _ in range(space.workers):
             self._begin()
 
@@ -98,37 +97,32 @@ class Lead:
         worker, shard = self._busy.pop(awaited)
         try:
             made: Made = self._ray.get(awaited)
-        except (
-            self._ray.exceptions.RayActorError,
-            self._ray.exceptions.OutOfMemoryError,  # what ends a worker is told apart there
-        ) as error:
+        except self._ray.exceptions.RayError as error:
             if not self._cluster.answers():
                 raise self._cluster.lost() from error
-            if shard is None:
-                self._count_stillborn(error)
-            else:
-                self._answer(as_line({"given up": asdict(shard)}))
+            lost = self._ray.exceptions.RayActorError, self._ray.exceptions.OutOfMemoryError
+            if shard is None or not isinstance(error, lost):
+                raise _useless(error) from error
+            self._answer(as_line({"given up": asdict(shard)}))
             self._ray.kill(worker)
             self._begin()
             return
         if shard is not None and self._processes.get(worker) != made.process:
             self._answer(as_line({"replaced": asdict(shard)}))
         self._processes[worker] = made.process
-        self._stillborn = 0
         for message in made.messages:
             self._answer(message)
         if self._left:
             following = self._left.pop()
             self._busy[worker.make.remote(following)] = worker, following
 
-    def _count_stillborn(self, error: Exception) -> None:
-        """Begin no worker for ever: where naic is not installed on a node, none can."""
-        self._stillborn += 1
-        if self._stillborn >= TRIES:
-            said = (str(error).strip() or type(error).__name__).splitlines()[-1].strip()
-            why = f"{TRIES} workers ended before they began ({said.rstrip('.')})"
-            hint = "Install the same naic[ray], and its plug-ins, on every node."
-            raise ClusterError(f"the Ray cluster at {self._cluster.head}", why, hint) from error
+
+def _useless(error: Exception) -> ClusterError:
+    """What to tell of workers that cannot begin, or of a mistake in what they do."""
+    print(error, file=sys.stderr)  # where it came from; it is shown with NAIC_DEBUG
+    said = str(error).strip().splitlines()[-1].strip()
+    hint = "Install the same naic with the same packages on every node; NAIC_DEBUG=1 tells more."
+    return ClusterError("a worker on the Ray cluster", f"cannot work ({said})", hint)
 
 
 def _python_path() -> str:
