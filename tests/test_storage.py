@@ -1,5 +1,6 @@
 """Files of this machine, and of servers that the tests start: of S3, and of the web."""
 
+import errno
 import fcntl
 import functools
 import hashlib
@@ -14,6 +15,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -35,7 +37,7 @@ class Web(http.server.SimpleHTTPRequestHandler):
         name = self.path.rpartition("/")[2]
         if name in BROKEN:
             self.send_error(BROKEN[name])
-        elif name == "short":
+        elif name.startswith("short"):
             self.send_response(200)
             self.send_header("Content-Length", "100")
             self.end_headers()
@@ -208,6 +210,11 @@ def test_the_web(web: str, tmp_path: Path) -> None:
         storage.list_under(web, [".tar"])
     with pytest.raises(StorageError, match="the server cannot be reached"):
         storage.exists("http://127.0.0.1:1/a.tar")
+    for url in (f"{web}/none?sign=hidden", f"{web}/short?sign=hidden"):
+        with pytest.raises(StorageError) as told:
+            storage.read_bytes(url.replace("://", "://me:hidden@"))
+        assert str(told.value).startswith(f"{url.partition('?')[0]}: ")
+        assert "hidden" not in str(told.value)
 
 
 def test_a_copy_that_is_too_short_is_refused(bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -231,6 +238,40 @@ def test_copies_of_killed_processes_are_removed_and_no_others(bucket: str, tmp_p
         assert not left.exists()
     os.close(held)
     assert sorted(tmp_path.iterdir()) == sorted(kept)
+
+
+def test_a_folder_for_copies_that_another_process_removed_at_once_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage.write_whole("memory://scratch/a.tar", b"1")
+    os.mkfifo(tmp_path / "naic-shard-fifo")  # nobody writes to it: who opens it waits
+    made: list[str] = []
+
+    def mkdtemp(**where: Any) -> str:
+        made.append(make(**where))
+        if len(made) == 1:
+            Path(made[0]).rmdir()
+        return made[-1]
+
+    make = tempfile.mkdtemp
+    monkeypatch.setattr(tempfile, "mkdtemp", mkdtemp)
+    with storage.local_copy("memory://scratch/a.tar", tmp_path) as path:
+        assert path == Path(made[1], "a.tar")
+
+
+def test_a_disk_without_room_for_a_copy_is_no_fault_of_the_shard(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    storage.write_whole("memory://full/a.tar", b"1")
+    monkeypatch.setattr("fsspec.implementations.memory.MemoryFileSystem.get_file", full)
+    with (
+        pytest.raises(WriteError, match=r"the disk is full\. .*TMPDIR"),
+        storage.local_copy("memory://full/a.tar", tmp_path),
+    ):
+        pass
 
 
 def test_a_bucket_that_is_not_there(bucket: str) -> None:

@@ -7,20 +7,22 @@ write a whole one, list a prefix once.
 """
 
 import contextlib
+import errno
 import fcntl
 import mmap
 import os
 import re
 import shutil
 import tempfile
+import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any, Final, cast
 from urllib.parse import unquote, urlsplit
 
 from naic.errors import StorageError, WriteError
-from naic.files import walk, write_atomically, writing
-from naic.stores import IS_MISSING, LOOK_AGAIN, open_store, telling
+from naic.files import TEMPORARY_SUFFIX, walk, write_atomically, writing
+from naic.stores import IS_MISSING, LOOK_AGAIN, open_store, shown, telling
 
 _URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.:_-]*://")
 _FILE: Final = "file://"
@@ -108,7 +110,9 @@ def write_whole(where: str, data: bytes | Path) -> None:
     protocol = where.partition("://")[0].lower()
     if protocol not in _WHOLE_OR_NOT:
         why = f"half a file could be seen there while it is written, as in any store by {protocol}"
-        raise WriteError(where, why, "Write to a folder of this machine, or to an s3:// bucket.")
+        raise WriteError(
+            shown(where), why, "Write to a folder of this machine, or to an s3:// bucket."
+        )
     in_parts = protocol in ("s3", "s3a")
     how = {"chunksize": _PART, "max_concurrency": _PARTS_AT_ONCE} if in_parts else {}
     with telling(where, WriteError, "written"):
@@ -117,6 +121,31 @@ def write_whole(where: str, data: bytes | Path) -> None:
             store.pipe_file(path, data, **how)
         else:
             store.put_file(str(data), path, **how)
+
+
+def write_new(where: str, data: bytes) -> None:
+    """Write a file unless there is one; of two who do so at once one is heard, the first.
+
+    In an object store it is the last: not all of them know conditions.
+    """
+    if is_remote(where):
+        if not exists(where):
+            write_whole(where, data)
+        return
+    target = local(where)
+    mine = target.with_name(
+        f"{target.name}.{os.getpid()}-{threading.get_ident()}-new{TEMPORARY_SUFFIX}"
+    )
+    write_whole(str(mine), data)
+    try:
+        os.link(mine, target)  # which replaces nothing
+    except FileExistsError:
+        pass
+    except OSError:  # a file system without links
+        if not target.exists():
+            write_whole(where, data)
+    finally:
+        mine.unlink(missing_ok=True)
 
 
 def exists(where: str) -> bool:
@@ -146,7 +175,7 @@ def list_under(prefix: str, suffixes: Sequence[str]) -> list[str]:
     if not is_remote(prefix):
         found = _list_local(local(prefix))
     elif prefix.startswith(("http://", "https://")):
-        raise StorageError(prefix, "a web server has no listing", "Name each file's URL.")
+        raise StorageError(shown(prefix), "a web server has no listing", "Name each file's URL.")
     else:
         with _reading(prefix):
             store, root = open_store(prefix)
@@ -188,13 +217,24 @@ def local_copy(where: str, folder: Path | None = None) -> Iterator[Path]:
         copy = scratch / (name_of(where) or "file")
         expected = size(where)
         with _reading(where):
-            store, path = open_store(where)
-            store.get_file(path, str(copy))
+            _fetch(where, copy)
         got = copy.stat().st_size
         if expected is not None and got != expected:
             why = f"{got:,} of its {expected:,} bytes came"
-            raise StorageError(where, why, LOOK_AGAIN)
+            raise StorageError(shown(where), why, LOOK_AGAIN)
         yield copy
+
+
+def _fetch(where: str, copy: Path) -> None:
+    """Copy a file of a store; a disk that is full here is no fault of that file."""
+    store, path = open_store(where)
+    try:
+        store.get_file(path, str(copy))
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        hint = "Free some space, or set TMPDIR to a folder with room for a shard for each process."
+        raise WriteError(str(copy.parent.parent), "the disk is full", hint) from error
 
 
 @contextlib.contextmanager
@@ -202,7 +242,7 @@ def _scratch(parent: Path) -> Iterator[Path]:
     """A folder that is ours while its lock is held; those of killed processes are removed."""
     for left in parent.glob(f"{_SCRATCH}*"):
         with contextlib.suppress(OSError):  # it is in use, another's, or gone
-            held = os.open(left, os.O_RDONLY | os.O_NOFOLLOW)
+            held = os.open(left, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
             try:
                 fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 shutil.rmtree(left)
@@ -210,7 +250,10 @@ def _scratch(parent: Path) -> Iterator[Path]:
                 os.close(held)
     while True:
         folder = Path(tempfile.mkdtemp(prefix=_SCRATCH, dir=parent))
-        held = os.open(folder, os.O_RDONLY)
+        try:
+            held = os.open(folder, os.O_RDONLY)
+        except FileNotFoundError:  # somebody took it for a left one, as below
+            continue
         try:
             fcntl.flock(held, fcntl.LOCK_EX)
             if folder.exists():  # nobody took it for a left one before it was locked

@@ -3,6 +3,7 @@
 import contextlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit, urlunsplit
 
 from naic.errors import MissingExtraError, NaicError
 
@@ -48,13 +49,21 @@ _REASONS: Final[dict[str, tuple[str, str]]] = {
 }
 
 
+def shown(where: str) -> str:
+    """A path or URL as messages and files may have it: without a password, or a signed query."""
+    if not where.startswith(("http://", "https://")):
+        return where
+    parts = urlsplit(where)
+    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
+
+
 def open_store(where: str) -> "tuple[AbstractFileSystem, str]":
     """What fsspec has for this URL, and the path in it; its listings are never remembered."""
     try:
         from fsspec.core import url_to_fs
     except ImportError as error:
         raise MissingExtraError(
-            "fsspec", f"is not installed, and {where} takes it", _EXTRA
+            "fsspec", f"is not installed, and {shown(where)} takes it", _EXTRA
         ) from error
     options: dict[str, object] = {"use_listings_cache": False}
     try:
@@ -68,7 +77,7 @@ def open_store(where: str) -> "tuple[AbstractFileSystem, str]":
         store, path = url_to_fs(where, **options)
     except ImportError as error:
         why = f"a package that this kind of URL takes is not installed ({error})"
-        raise MissingExtraError(where, why, f"{_EXTRA}, or what it names") from error
+        raise MissingExtraError(shown(where), why, f"{_EXTRA}, or what it names") from error
     return store, path
 
 
@@ -81,7 +90,7 @@ def telling(where: str, kind: type[NaicError], done: str) -> Iterator[None]:
         raise
     except Exception as error:  # each store has a tree of errors of its own
         why, hint = _reason(error, done)
-        raise kind(where, why, hint) from error
+        raise kind(shown(where), why.replace(where, shown(where)), hint) from error
 
 
 def _reason(error: Exception, done: str) -> tuple[str, str]:

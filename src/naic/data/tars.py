@@ -15,6 +15,7 @@ _PACKED = {
     b"PK\x03\x04": "zip",
 }
 _BLOCK = 512  # a tar is made of blocks of this many bytes
+_REST = 1 << 20  # bytes that are read at once of what follows the end: ten thousand are usual
 
 
 class TarMember(NamedTuple):
@@ -74,8 +75,14 @@ def _refuse_packed(path: Path) -> None:
 
 
 def _check_end(path: Path, end: int) -> None:
-    """Python's tarfile takes a damaged header for the end of the archive; we want to know."""
+    """Python's tarfile takes a damaged header for the end of the archive; we want to know.
+
+    Nor does it see a second archive behind the end of the first (`cat a.tar b.tar`).
+    """
     with path.open("rb") as file:
         file.seek(end)
         if file.read(_BLOCK).strip(b"\0"):
             raise ValueError(f"damaged after byte {end}")
+        while rest := file.read(_REST):
+            if rest.strip(b"\0"):
+                raise ValueError(f"it ends at byte {end}, and more follows, as of a second tar")

@@ -107,3 +107,15 @@ def test_shares_are_all_shards_each_once() -> None:
 def test_what_is_no_share_is_refused(part: str) -> None:
     with pytest.raises(ConfigError, match="first of eight"):
         share(part, [])
+
+
+def test_the_name_of_the_current_folder_is_no_pattern(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    touch(tmp_path, "[2023]/a.tar", "[2023]/b.tar", "2/c.tar", "{id}/{0..1}.tar")
+    monkeypatch.chdir(tmp_path / "[2023]")
+    assert names(["*.tar"]) == ["a", "b"]
+    assert names(["later.tar"]) == ["later"]
+    assert names([f"{tmp_path}/[2]/*.tar"]) == ["c"]
+    assert names([f"{tmp_path}/{{id}}"]) == ["{0..1}"]  # nor is what is there as it is written
+    assert names([f"{tmp_path}/{{id}}/{{0..1}}.tar"]) == ["{0..1}"]

@@ -76,7 +76,7 @@ def test_captions_are_those_of_the_captioner_and_bad_images_are_rows(
     for number, (row, own) in enumerate(zip(rows, said, strict=True)):
         if number == 2:
             assert (row["caption"], row["confidence"], row["alternatives"]) == (None, None, None)
-            assert row["error"].startswith("this is not an image") or row["error"]
+            assert "image" in row["error"]
             assert str(tmp_path) not in row["error"]
         else:
             assert not isinstance(own, Exception)

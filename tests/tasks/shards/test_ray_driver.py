@@ -34,6 +34,10 @@ class LostError(OddError):
     """What Ray says of a worker that is gone."""
 
 
+class NoMemoryError(OddError):
+    """What Ray says of a worker that it has ended, since there was no memory left."""
+
+
 class OddActor:
     """One that answers at once; `lost` brings it down, `moved` is made by another process."""
 
@@ -50,6 +54,8 @@ class OddActor:
     def make(self, shard: Shard) -> Made:
         if shard.name == "lost":
             raise LostError
+        if shard.name == "large":
+            raise NoMemoryError
         if shard.name == "wrong":
             raise OddError("a story\nTypeError: a mistake\n")
         self.process += shard.name == "moved"
@@ -59,7 +65,9 @@ class OddActor:
 class OddRay:
     """As much of Ray as is used. `room` workers at a time are alive."""
 
-    exceptions = SimpleNamespace(RayError=OddError, RayActorError=LostError)
+    exceptions = SimpleNamespace(
+        RayError=OddError, RayActorError=LostError, OutOfMemoryError=NoMemoryError
+    )
 
     def __init__(self, room: int) -> None:
         self.options: dict[str, Any] = {}
@@ -129,7 +137,9 @@ def test_shards_are_handed_out_one_at_a_time(monkeypatch: pytest.MonkeyPatch) ->
     assert odd.options["num_cpus"] == 8
     assert odd.options["max_task_retries"] == TRIES - 1
     source = str(Path(__file__).parents[3])
-    path = odd.options["runtime_env"]["env_vars"]["PYTHONPATH"].split(os.pathsep)
+    environment = odd.options["runtime_env"]["env_vars"]
+    assert "OMP_NUM_THREADS" not in environment
+    path = environment["PYTHONPATH"].split(os.pathsep)
     assert source in path
     assert not [entry for entry in path if entry.startswith(sys.prefix)]
 
@@ -139,13 +149,15 @@ def test_a_shard_that_brings_workers_down_is_given_up_and_another_worker_hired(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     odd = OddRay(room=1)
-    heard = lead(monkeypatch, odd, "a", "lost", "moved", "b")
+    heard = lead(monkeypatch, odd, "a", "lost", "moved", "b", "large")
+    large = json.loads(heard.pop())
+    assert large == {"given up": {"source": "/in/large.tar", "name": "large"}}
     assert [json.loads(heard[1]), json.loads(heard[2])] == [
         {"given up": {"source": "/in/lost.tar", "name": "lost"}},
         {"replaced": {"source": "/in/moved.tar", "name": "moved"}},
     ]
     assert [heard[0], *heard[3:]] == [b"made a", b"made moved", b"made b"]
-    assert (odd.hired, odd.killed) == (2, 1)
+    assert (odd.hired, odd.killed) == (3, 2)
 
 
 @pytest.mark.usefixtures("head")
@@ -177,6 +189,7 @@ def test_a_cluster_without_room_is_told_of(monkeypatch: pytest.MonkeyPatch) -> N
     heard: list[bytes] = []
     Lead(Cluster("h:1", ours=False), ASKED, Room(1, 0, 1), shards("a"), heard.append).run()
     assert [b"no room for a worker yet" in heard[0], heard[1:]] == [True, [b"made a"]]
+    assert odd.options["runtime_env"]["env_vars"]["OMP_NUM_THREADS"] == "1"  # without a GPU
 
 
 def test_a_worker_loads_once_and_answers_for_its_shards(monkeypatch: pytest.MonkeyPatch) -> None:

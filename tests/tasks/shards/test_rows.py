@@ -1,6 +1,8 @@
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from naic.errors import DataError, ImageError, StorageError
@@ -133,3 +135,43 @@ def test_a_shard_that_is_not_there_is_named(tmp_path: Path) -> None:
         open_rows(str(tmp_path / "none.tar"), Columns()) as rows,
     ):
         next(rows)
+
+
+def test_a_tar_behind_another_one_is_not_forgotten(tmp_path: Path) -> None:
+    first, second = (make_tar(tmp_path / f"{n}.tar", {f"{n}.jpg": jpeg(n)}) for n in range(2))
+    both = tmp_path / "both.tar"
+    both.write_bytes(first.read_bytes() + second.read_bytes())
+    with pytest.raises(DataError, match="more follows"), open_rows(str(both), Columns()) as rows:
+        next(rows)
+
+
+def test_a_list_may_begin_with_a_mark_and_name_file_urls(tmp_path: Path) -> None:
+    (tmp_path / "1 2.jpg").write_bytes(jpeg(1))
+    names = ["1 2.jpg", f"file://{tmp_path}/1%202.jpg"]
+    listed = tmp_path / "list.txt"
+    listed.write_text("\n".join(names), encoding="utf-8-sig")
+    assert keys(listed) == names
+
+
+def test_a_folder_with_the_name_of_a_list_is_a_problem_of_that_shard(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").mkdir()
+    with (
+        pytest.raises(StorageError, match="is a folder"),
+        open_rows(str(tmp_path / "a.txt"), Columns()) as rows,
+    ):
+        next(rows)
+
+
+def test_two_columns_of_one_name_are_a_problem_of_that_shard(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.Table.from_arrays([[jpeg(1)]] * 2, names=["image", "image"]), path)
+    with (
+        pytest.raises(DataError, match="2 of its columns are called image"),
+        open_rows(str(path), Columns()) as rows,
+    ):
+        next(rows)
+
+
+def test_keys_of_bytes_are_texts(tmp_path: Path) -> None:
+    path = make_parquet(tmp_path / "a.parquet", key=[b"a", b"\xff"], image=[jpeg(1)] * 2)
+    assert keys(path) == ["a", r"\udcff"]

@@ -1,5 +1,6 @@
 """Whole runs: what is asked, which shards are left, where it stands; processes that are real."""
 
+import contextlib
 import json
 import os
 import signal
@@ -17,11 +18,12 @@ from naic.data.features import FeatureStore
 from naic.errors import ConfigError, StoreError
 from naic.progress import SILENT
 from naic.resume import locked
-from naic.tasks.shards import run
+from naic.tasks.shards import folder, run
 from naic.tasks.shards.folder import OutFolder, keep_plan, read_plan
-from naic.tasks.shards.inputs import Shard
+from naic.tasks.shards.inputs import Shard, named
 from naic.tasks.shards.making import Worker
 from naic.tasks.shards.options import CaptionShards, PrepareShards
+from naic.tasks.shards.processes import given_up
 from naic.tasks.shards.run import ShardsDone, run_shards
 from naic.tasks.shards.status import Status, StatusOptions, status
 from tests.runtime.small import NETWORK, PIXELS
@@ -141,6 +143,30 @@ def test_two_who_begin_at_once_agree(tmp_path: Path) -> None:
     assert read_plan(str(tmp_path))[1] == listed
 
 
+def test_of_two_who_ask_otherwise_at_once_one_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out, listed = OutFolder(str(tmp_path), "caption"), [Shard("/in/0.tar", "0")]
+    keep_plan(out, {"batch": 1}, listed)
+    monkeypatch.setattr(folder, "exists", lambda _: False)  # it came after the other had looked
+    with pytest.raises(ConfigError, match="batch = 1"):
+        keep_plan(out, {"batch": 2}, listed)
+    keep_plan(out, {"batch": 1}, listed)
+    assert [path.name for path in tmp_path.rglob("*.*")] == ["plan.json"]
+
+
+def test_signed_urls_may_be_signed_anew_and_are_written_nowhere(tmp_path: Path) -> None:
+    out = OutFolder(str(tmp_path), "caption")
+    for signature in ("first", "second"):
+        signed = f"https://me:{signature}@host/in/0.tar?sign={signature}"
+        keep_plan(out, {"batch": 1}, [named(signed)])
+        given_up(out, named(signed))
+    assert read_plan(str(tmp_path))[1] == [Shard("https://host/in/0.tar", "0")]
+    written = [path.read_text() for path in tmp_path.rglob("*.json")]
+    assert len(written) == 2
+    assert not [text for text in written if "sign" in text or "first" in text or "second" in text]
+
+
 def test_a_dry_run_writes_nothing(tmp_path: Path, models: Path, here: list[str]) -> None:
     shards(tmp_path)
     done = run_shards(asked(tmp_path, models, dry_run=True, shard="1/2"))
@@ -160,6 +186,43 @@ def test_halves_of_a_killed_run_are_removed_unless_another_run_is_there(
         assert half.exists()
     run_shards(asked(tmp_path, models))
     assert not half.exists()
+
+
+def test_a_run_in_a_folder_of_the_folder_is_another_run(
+    tmp_path: Path, models: Path, here: list[str]
+) -> None:
+    shards(tmp_path)
+    run_shards(asked(tmp_path, models, shard="1/2"))
+    inner = tmp_path / "out/inner"
+    (inner / "_naic/failed").mkdir(parents=True)
+    (inner / "1.parquet").touch()
+    (inner / "_naic/failed/3.json").touch()
+    found = looked(tmp_path)
+    assert [[own.name for own in found.done], found.failed] == [["0", "2"], []]
+    here.clear()
+    run_shards(asked(tmp_path, models))
+    assert here == ["1", "3"]
+
+
+def test_a_run_that_begins_while_another_one_sweeps_is_not_swept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with contextlib.ExitStack() as sweeping:
+        sweeping.enter_context(locked(tmp_path))
+        waited: list[float] = []
+
+        def wait(seconds: float) -> None:
+            waited.append(seconds)
+            if len(waited) == 3:
+                sweeping.close()
+
+        monkeypatch.setattr("naic.resume.time.sleep", wait)
+        with run._swept(OutFolder(str(tmp_path), "caption")):
+            half = tmp_path / "0.parquet.1-1.part"
+            half.touch()
+            run._sweep(tmp_path)  # of a third
+            assert half.exists()
+    assert len(waited) >= 3
 
 
 def test_features_become_a_store_when_the_last_shard_is_there(

@@ -17,7 +17,8 @@ from typing import Any
 
 from naic.errors import Problem, StoreError
 from naic.resume import OTHER_FOLDER, pretty, refuse_changed
-from naic.storage import exists, join, list_under, name_of, read_bytes, write_whole
+from naic.storage import exists, join, list_under, name_of, read_bytes, write_new, write_whole
+from naic.stores import shown
 from naic.tasks.shards.inputs import Shard, named
 from naic.tasks.shards.options import Task
 
@@ -70,13 +71,12 @@ class OutFolder:
         return join(self.where, f"{name}{OUTPUTS[self.task]}")
 
     def look(self) -> Listed:
-        """One listing of all that is there."""
+        """One listing of all that is there; a folder in this one may be another run's."""
         suffix = OUTPUTS[self.task]
         there = list_under(self.where, [suffix, ".json"])
-        failed = f"/{_OWN}/{_FAILED}/"
         return Listed(
-            frozenset(name_of(one).removesuffix(suffix) for one in there if one.endswith(suffix)),
-            frozenset(name_of(one).removesuffix(".json") for one in there if failed in one),
+            _names(there, join(self.where, ""), suffix),
+            _names(there, join(self.where, _OWN, _FAILED), ".json"),
         )
 
     def write_statistics(self, name: str, statistics: Statistics) -> None:
@@ -104,16 +104,27 @@ class OutFolder:
         return found
 
 
+def _names(there: Sequence[str], folder: str, suffix: str) -> frozenset[str]:
+    """What is directly in a folder and ends so, without that."""
+    start = f"{folder.rstrip('/')}/"
+    found = (one.removeprefix(start) for one in there if one.startswith(start))
+    return frozenset(
+        one.removesuffix(suffix) for one in found if one.endswith(suffix) and "/" not in one
+    )
+
+
 def keep_plan(folder: OutFolder, asked: Mapping[str, Any], shards: Sequence[Shard]) -> None:
     """Write down what is asked of a folder, or refuse one of which something else was asked.
 
-    Many machines may come at once: each writes the plan whole, and reads what it is then.
+    Many machines may come at once: each writes the plan unless there is one, and reads what it is
+    then.
 
     Raises:
         ConfigError: something else was asked of the folder, or of other shards.
         StoreError: it holds something else.
     """
-    sources = [shard.source for shard in shards]
+    # Without what signs a URL: that is no concern of who reads the folder, and soon another one.
+    sources = [shown(shard.source) for shard in shards]
     plan = {"format": FORMAT, "task": folder.task, **asked, "list of shards": sources}
     path = join(folder.where, _OWN, _PLAN)
     if not exists(path):
@@ -124,8 +135,7 @@ def keep_plan(folder: OutFolder, asked: Mapping[str, Any], shards: Sequence[Shar
         if others and not exists(path):  # else somebody wrote both meanwhile
             why = f"the folder is not empty ({name_of(others[0])}) and holds no shards of naic"
             raise StoreError(folder.where, why, OTHER_FOLDER)
-        if not exists(path):
-            write_whole(path, pretty(plan))
+        write_new(path, pretty(plan))
     before = _read_plan(folder.where)
     refuse_changed(folder.where, before, json.loads(json.dumps(plan)))
 

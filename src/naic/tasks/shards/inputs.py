@@ -1,10 +1,12 @@
 """Which shards a command means: files, folders, patterns with `*` and with `{000..999}`."""
 
 import glob
+import os
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from pathlib import Path
 
 from naic.errors import ConfigError
 from naic.files import printable, what_is
@@ -43,7 +45,7 @@ def find_shards(inputs: Sequence[str], out: str) -> list[Shard]:
         ConfigError: there are none, or two of one name.
         StorageError: a folder or a prefix cannot be listed.
     """
-    words = [one for word in inputs for one in braces(word)]
+    words = [one for word in inputs for one in ([word] if _is_there(word) else braces(word))]
     own = f"{absolute(out)}/"  # outputs in a folder of shards are none
     sources = [one for word in words for one in _listed(word) if not one.startswith(own)]
     if not sources:
@@ -58,6 +60,11 @@ def find_shards(inputs: Sequence[str], out: str) -> list[Shard]:
             hint = "Outputs are called as their shards: give each its own, or run two commands."
             raise ConfigError(printable(shard.source), why, hint)
     return list(seen.values())
+
+
+def _is_there(word: str) -> bool:
+    """Whether this is the name of something on this machine, braces and all."""
+    return "{" in word and not is_remote(word) and what_is(local(word)) != "missing"
 
 
 def named(source: str) -> Shard:
@@ -122,8 +129,10 @@ def _listed(word: str) -> list[str]:
     if is_remote(word):
         return _listed_remote(word)
     path = local(word).absolute()
-    if _MAGIC.search(str(path)) and what_is(path) == "missing":
-        found = sorted(glob.glob(str(path), recursive=True))  # noqa: PTH207 - `**`, and any root
+    if _MAGIC.search(str(local(word))) and what_is(path) == "missing":
+        here = glob.escape(str(Path.cwd()))  # its own name is no pattern
+        pattern = os.path.join(here, local(word))  # noqa: PTH118 - an absolute one stays as it is
+        found = sorted(glob.glob(pattern, recursive=True))  # noqa: PTH207 - `**`, and any root
         kept = [one for one in found if one.endswith(KINDS)]
         if not kept:
             why = "nothing fits the pattern" if not found else "nothing that fits is a shard"

@@ -14,6 +14,7 @@ from naic.device import threads
 from naic.errors import DataError, ImageError, Problem, StorageError, StoreError
 from naic.images.sources import ImageSource
 from naic.storage import exists, join, write_whole
+from naic.stores import shown
 from naic.tasks.shards.folder import OutFolder, Statistics
 from naic.tasks.shards.inputs import Shard, absolute
 from naic.tasks.shards.options import Asked, CaptionShards, PrepareShards, task_of
@@ -62,7 +63,7 @@ def make_shard(shard: Shard, maker: Maker, columns: Columns, out: OutFolder) -> 
     with open_rows(shard.source, columns) as rows:
         made = maker(shard, rows)
     seconds = time.perf_counter() - started
-    statistics = Statistics(shard.source, made.images, made.errors, round(seconds, 3))
+    statistics = Statistics(shown(shard.source), made.images, made.errors, round(seconds, 3))
     # The statistics first: where the output is, they are.
     out.write_statistics(shard.name, statistics)
     write_whole(out.output(shard.name), made.data)
@@ -94,7 +95,7 @@ class Worker:
         try:
             statistics = make_shard(shard, self._maker, self._columns, self._out)
         except (DataError, StorageError, StoreError) as error:
-            problem = Problem(shard.source, error.why, error.hint)
+            problem = Problem(shown(shard.source), error.why, error.hint)
             self._out.write_problem(shard.name, problem)
             return Outcome(shard, problem=problem)
         return Outcome(shard, statistics)

@@ -56,6 +56,10 @@ def parquet_rows(path: Path, source: str, columns: Columns) -> Iterator[Row]:
             raise DataError(name_of(source), why, "Name one: --image-column NAME")
         key = _column(source, columns.key, KEY_COLUMNS, names)
         wanted = [image, *([] if key in (None, image) else [key])]
+        for name in wanted:
+            if names.count(name) > 1:
+                why = f"{names.count(name)} of its columns are called {name}"
+                raise DataError(name_of(source), why, "Give each a name of its own.")
         number = 0
         for batch in file.iter_batches(_AT_ONCE, columns=wanted, use_threads=False):
             cells = batch.column(image).to_pylist()
@@ -116,6 +120,8 @@ def _row(key: object, cell: Cell, number: int, source: str) -> Row:
         cell if isinstance(cell, str) else cell.get("path") if isinstance(cell, Mapping) else None
     )
     known = key if key is not None else path if path else number
+    if isinstance(known, bytes):  # text that nothing marks as such
+        known = known.decode(errors="surrogateescape")
     name = printable(str(known))
     return Row(name, _image(cell, name, source))
 

@@ -22,6 +22,7 @@ from naic.errors import BackboneError, Problem
 from naic.files import TEMPORARY_SUFFIX
 from naic.plugins import used
 from naic.storage import is_remote, local
+from naic.stores import shown
 from naic.tasks.shards.folder import OutFolder
 from naic.tasks.shards.inputs import Shard
 from naic.tasks.shards.making import Outcome
@@ -40,11 +41,11 @@ class Crew:
 
     Attributes:
         sees: for each process the GPU that it sees, as CUDA_VISIBLE_DEVICES has it; None: as we.
-        threads: of each.
+        threads: of each, as OMP_NUM_THREADS has them.
     """
 
     sees: tuple[str | None, ...]
-    threads: int
+    threads: str
 
     @classmethod
     def of(cls, asked: Asked, shards: int) -> "Crew":
@@ -52,12 +53,18 @@ class Crew:
 
         A process with a core of its own waits for nobody: ten of one thread each make more than
         one of ten threads. The cost is memory, that of a model for each.
+
+        On a processor there is one thread, however few the shards: sums of several come in another
+        order, and a shard's features would depend on how many shards were left with it.
         """
         gpus = _gpus(asked.device)
         wanted = asked.workers or len(gpus) or usable_cores()
         count = max(1, min(wanted, shards))
         sees = [gpus[number % len(gpus)] if gpus else None for number in range(count)]
-        return cls(tuple(sees), max(1, usable_cores() // count))
+        if not gpus and not asked.device.startswith("cuda"):
+            return cls(tuple(sees), "1")
+        own = str(max(1, usable_cores() // count))
+        return cls(tuple(sees), os.environ.get("OMP_NUM_THREADS") or own)
 
 
 def in_processes(
@@ -104,7 +111,7 @@ class _Run:
         self,
         asked: Asked,
         out: OutFolder,
-        threads: int,
+        threads: str,
         shards: Iterator[Shard],
         tell: Callable[[Problem], None],
     ) -> None:
@@ -180,7 +187,7 @@ def given_up(out: OutFolder, shard: Shard) -> Outcome:
     """What comes of a shard that has brought down all that tried to make it."""
     why = f"{TRIES} processes were killed while they made it"
     hint = "If memory ran out: fewer --workers, a smaller --batch, or shards of fewer images."
-    problem = Problem(shard.source, why, hint)
+    problem = Problem(shown(shard.source), why, hint)
     out.write_problem(shard.name, problem)
     return Outcome(shard, problem=problem)
 
@@ -188,12 +195,12 @@ def given_up(out: OutFolder, shard: Shard) -> Outcome:
 class _Process:
     """One process, used by one thread."""
 
-    def __init__(self, threads: int, gpu: str | None) -> None:
+    def __init__(self, threads: str, gpu: str | None) -> None:
         environment = (
             os.environ
             | {
                 "PYTHONPATH": os.pathsep.join(entry or os.getcwd() for entry in sys.path),  # noqa: PTH109
-                "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS") or str(threads),
+                "OMP_NUM_THREADS": threads,
             }
             | ({} if gpu is None else {_VISIBLE: gpu})
         )

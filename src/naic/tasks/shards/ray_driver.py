@@ -50,13 +50,16 @@ class Lead:
         import ray
 
         self._ray, self._cluster, self._answer = ray, cluster, answer
+        environment = {"PYTHONPATH": _python_path()}
+        if not space.gpus:
+            environment["OMP_NUM_THREADS"] = "1"  # as `processes.Crew` has it, whatever a node says
         # Ray itself starts workers anew wherever there is room, and their shards with them.
         kind: Any = ray.remote(
             num_gpus=space.gpus,
             num_cpus=space.cores,
             max_restarts=-1,
             max_task_retries=TRIES - 1,
-            runtime_env={"env_vars": {"PYTHONPATH": _python_path()}},
+            runtime_env={"env_vars": environment},
         )(ShardActor)
         self._kind, self._asked = kind, asked
         self._left = list(reversed(shards))
@@ -69,7 +72,7 @@ class Lead:
         """Have all shards made.
 
         Raises:
-            ClusterError: the head of the cluster is gone.
+            ClusterError: the head of the cluster is gone, or no worker can begin.
         """
         unheard, began = None, time.monotonic()
         while self._left or any(shard is not None for _, shard in self._busy.values()):
@@ -97,7 +100,8 @@ class Lead:
         except self._ray.exceptions.RayError as error:
             if not self._cluster.answers():
                 raise self._cluster.lost() from error
-            if shard is None or not isinstance(error, self._ray.exceptions.RayActorError):
+            lost = self._ray.exceptions.RayActorError, self._ray.exceptions.OutOfMemoryError
+            if shard is None or not isinstance(error, lost):
                 raise _useless(error) from error
             self._answer(as_line({"given up": asdict(shard)}))
             self._ray.kill(worker)

@@ -20,6 +20,7 @@ from typing import IO, Any, Final
 
 from naic.errors import ClusterError, MissingExtraError, Problem
 from naic.plugins import used
+from naic.stores import shown
 from naic.tasks.shards.folder import OutFolder
 from naic.tasks.shards.inputs import Shard
 from naic.tasks.shards.making import Outcome
@@ -67,7 +68,8 @@ def on_ray(
             if "cluster" in message:
                 say(message["cluster"])
             elif "replaced" in message:
-                say(f"a worker was killed, and {message['replaced']['source']} begun again")
+                source = shown(message["replaced"]["source"])
+                say(f"a worker was killed, and {source} begun again")
             elif "told" in message:
                 problem = Problem(**message["told"])
                 if problem not in told:

@@ -16,6 +16,7 @@ from naic.images.formats import IMAGE_SUFFIXES, UNSUPPORTED_SUFFIXES
 from naic.images.opening import open_image
 from naic.images.sources import FileImage, ImageSource, TarImage
 from naic.storage import is_remote, join, local, local_copy, name_of, read_bytes
+from naic.stores import shown, telling
 
 TAR, PARQUET, LIST = ".tar", ".parquet", ".txt"
 KINDS = (TAR, PARQUET, LIST)
@@ -48,7 +49,7 @@ class UrlImage:
     @property
     def name(self) -> str:
         """The URL."""
-        return printable(self.url)
+        return printable(shown(self.url))
 
     def load(self, at_least: int | None = None) -> Image.Image:
         """The image, upright and RGB; raises ImageError."""
@@ -85,7 +86,7 @@ def open_rows(source: str, columns: Columns) -> Iterator[Iterator[Row]]:
 
 def stored_image(name: str, source: str) -> ImageSource:
     """The image that a shard names; what is relative lies beside the shard."""
-    if is_remote(name) or Path(name).is_absolute():
+    if "://" in name or Path(name).is_absolute():  # file:// too
         where = name
     elif is_remote(source):
         where = join(source.rpartition("/")[0], name)
@@ -124,7 +125,10 @@ def _is_image(name: str) -> bool:
 
 def _listed_rows(path: Path, source: str) -> Iterator[Row]:
     """The images that a list names, a path or a URL a line."""
-    with path.open(encoding="utf-8", errors="surrogateescape") as lines:
+    with (
+        telling(source, StorageError, "read"),
+        path.open(encoding="utf-8-sig", errors="surrogateescape") as lines,
+    ):
         for line in lines:
             if name := line.rstrip("\r\n"):
                 yield Row(printable(name), stored_image(name, source))

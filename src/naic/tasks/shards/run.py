@@ -20,6 +20,8 @@ from naic.tasks.shards.processes import in_processes
 from naic.tasks.shards.ray_engine import on_ray
 from naic.tasks.shards.requests import request
 
+_PATIENCE = 600.0  # seconds for another run to sweep a folder of any size
+
 
 @dataclass(slots=True)
 class ShardsDone:
@@ -120,11 +122,28 @@ def _swept(out: OutFolder) -> Iterator[None]:
     _sweep(folder)
     try:
         with contextlib.ExitStack() as held:
-            with contextlib.suppress(StoreError):
-                held.enter_context(locked(folder, shared=True))
+            _hold(folder, held)
             yield
     finally:
         _sweep(folder)  # workers on another machine are not seen to end
+
+
+def _hold(folder: Path, held: contextlib.ExitStack) -> None:
+    """Hold the folder with other runs; one that sweeps it just now is waited for.
+
+    Who went on without would have its own halves swept away in the middle of writing them.
+    """
+    until = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            held.enter_context(locked(folder, shared=True))
+        except StoreError as error:
+            if error.__cause__ is not None:  # no locks there: nobody sweeps
+                return
+            if time.monotonic() > until:
+                raise
+        else:
+            return
 
 
 def _sweep(folder: Path) -> None:
