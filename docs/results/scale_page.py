@@ -26,8 +26,9 @@ RUNS = {
 def scale_pages() -> dict[str, Callable[[], str]]:
     """The page, by its name."""
     from scale_faults_page import faults_part  # type: ignore[import-not-found]
+    from scale_nodes_page import nodes_part  # type: ignore[import-not-found]
 
-    return {"scale.md": lambda: scale(_runs()) + faults_part()}
+    return {"scale.md": lambda: scale(_runs()) + faults_part() + nodes_part()}
 
 
 def _runs() -> dict[str, Run]:
