@@ -179,6 +179,8 @@ def work(options: argparse.Namespace) -> None:
     if accelerator.is_main_process:
         options.out.write_text(json.dumps(found), encoding="utf-8")
     if dist.is_initialized():
+        del engine  # what exchanges gradients holds on to the group, and threads of it
+        dist.barrier()  # a process that leaves first takes the connection of the other with it
         dist.destroy_process_group()
 
 

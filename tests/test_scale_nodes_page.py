@@ -39,10 +39,10 @@ def test_a_node_that_was_killed() -> None:
     assert "After 151 steps one node was killed" in text
     assert "1.2 s later with exit code 1" in text
     assert "> naic train: it is gone" in text
-    assert "went on from step 133." in text
+    assert "went on from step\n133." in text
     assert "| nodes and parts | yes | 0.0e+00 | 0.0e+00 |" in text
     assert "| parts and one | no | 2.0e-07 | 3.0e-04 |" in text
-    assert "125.00 of\none process, 150.00 of the broken run" in text
+    assert "scenes: 125.00 of one process, 150.00 of the broken run" in text
     assert "| 1 | 6.250000 | 6.500000 |" in text
 
 

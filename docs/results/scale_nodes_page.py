@@ -1,10 +1,11 @@
-"""The part of scale.md on training on several nodes: the same run, its cost, a node that is killed."""
+"""The part of scale.md on training on two nodes: one run, its cost, a node that is killed."""
 
 import json
 from pathlib import Path
 from typing import Any
 
 FOLDER = Path(__file__).parent / "scale"
+EVERY = 5  # of the points of the curve
 CONFIG = "configs/shapes/teacher_xe.toml"
 Run = dict[str, Any]
 
@@ -32,24 +33,27 @@ def two_nodes(found: Run | None) -> str:
         f"| {own['gradient']:.1e} |"
         for name, own in found["deviation"].items()
     )
-    curve = "\n".join(f"| {step:,} | {one:.6f} | {two:.6f} |" for step, one, two in found["curve"])
+    points = found["curve"][::EVERY]
+    curve = "\n".join(f"| {step:,} | {one:.6f} | {two:.6f} |" for step, one, two in points)
     one, two = (100 * value for value in found["cider"])
-    return f"""`{found["command"]}`: `{found["stage"]}` on {found["images"]:,} drawn scenes, two `torchrun`
-nodes of one process each, {found["steps"]:,} steps of {found["batch"]} images, without dropout or
+    return f"""`{found["command"]}`:
+`{found["stage"]}` on {found["images"]:,} drawn scenes, two `torchrun` nodes of one
+process each, {found["steps"]:,} steps of {found["batch"]} images, without dropout or
 other chance. After {found["steps_of_two"]:,} steps one node was killed by SIGKILL. The other ended
 {found["seconds_until_the_other_ended"]:.1f} s later with exit code {found["exit_code"]}. It said:
 
 {_quoted(found["it_said"])}
 
-The same command with `--resume auto`, on one node, went on from step {found["resumed_from_step"]:,}.
+The same command with `--resume auto`, on one node, went on from step
+{found["resumed_from_step"]:,}.
 
 | compared | same weights, to the bit | largest deviation of a loss | of a gradient's norm |
 |---|---|---|---|
 {rows}
 
 Deviations are relative, over all steps. Sums of another order round otherwise, and Adam enlarges
-that; one process whose steps are in two parts adds as two nodes do. CIDEr on the validation scenes: {one:.2f} of
-one process, {two:.2f} of the broken run.
+that; one process whose steps are in two parts adds as two nodes do. CIDEr on the validation
+scenes: {one:.2f} of one process, {two:.2f} of the broken run.
 
 | step | loss of one process | of two nodes, then one |
 |---|---|---|
@@ -70,7 +74,9 @@ def exchange(found: Run | None) -> str:
         f"| {name} | {rate:.2f} | {rate / alone:.2f} |"
         for name, rate in found["steps_per_second"].items()
     )
-    cards = "\n".join(_card(row, link) for row in found["eight_cards"] for link in row["milliseconds"])
+    cards = "\n".join(
+        _card(row, link) for row in found["eight_cards"] for link in row["milliseconds"]
+    )
     return f"""### What it costs
 
 `{found["command"]}` ({found["cores"]} cores, torch {found["torch"]}): `{found["stage"]}` with
@@ -81,15 +87,22 @@ gradients in a step of {found["batch"]} images.
 |---|---|---|
 {rows}
 
-On paper, not measured: eight H200 in a ring, each of which sends 7/4 of its gradients in a step, at the data sheets'
-450 GB/s (NVLink) and 50 GB/s (400 Gb/s InfiniBand), nothing of it hidden behind the backward pass.
+On paper, not measured: eight H200 in a ring, each of which sends 7/4 of its gradients in a step,
+at the data sheets' 450 GB/s (NVLink) and 50 GB/s (400 Gb/s InfiniBand), nothing of it hidden behind
+the backward pass.
 One card's steps are those that were measured ([training.md](training.md)); several processes have
 no CUDA graph of a step.
 
-| stage | link | gradients, MB | sent by a card, MB | exchange, ms | one card's step, ms | of eight cards, images/s | one card with a graph |
-|---|---|---|---|---|---|---|---|
+{_CARDS}
 {cards}
 """
+
+
+_CARDS = (
+    "| stage | link | gradients, MB | sent by a card, MB | exchange, ms | one card's step, ms "
+    "| of eight cards, images/s | one card with a graph, images/s |\n"
+    "|---|---|---|---|---|---|---|---|"
+)
 
 
 def _card(row: Run, link: str) -> str:

@@ -66,6 +66,8 @@ def _cost(runs: dict[str, Run]) -> str:
         f"| {MILLION * run['seconds of processors'] / run['images'] / HOUR:,.2f} |"
         for name, run in runs.items()
     )
+    gpu = any(run["machine"]["device"] != "cpu" for run in runs.values())
+    missing = "" if gpu else " No GPU was measured: `--device cuda --name h200`."
     return f"""## A million images
 
 | model | machine | images a second | hours for a million | hours of a core for a million |
@@ -73,7 +75,7 @@ def _cost(runs: dict[str, Run]) -> str:
 {rows}
 
 `tiny` is EfficientNet-Lite0 at 64 pixels with a layer that looks and one that speaks. Its decoder
-was never trained: what it says makes no sense, and it takes what so small a model takes.
+was never trained: what it says makes no sense, and it takes what so small a model takes.{missing}
 
 """
 
