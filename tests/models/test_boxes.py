@@ -9,9 +9,9 @@ from torch import Tensor
 from torch.testing import assert_close
 
 from naic.errors import ConfigError
-from naic.models.boxes import BoxCodes
 from naic.models.captioners import CAPTIONERS
 from naic.models.config import TransformerConfig
+from naic.models.layers import BoxCodes
 from naic.models.ort import RelationConfig, centred
 from naic.models.transformer import Encoder
 from naic.runtime.export import trace

@@ -10,9 +10,10 @@ from torch.distributed import DistBackendError
 
 from naic.errors import ConfigError, TrainingError
 from naic.train import peers
+from naic.train.batches import Shares, share_out
 from naic.train.inputs import Inputs, find_inputs
 from naic.train.loop import train
-from naic.train.peers import Shares, check_agreement, lost_peers_told, share_out
+from naic.train.peers import check_agreement, lost_peers_told
 from naic.train.settings import RunSettings
 from tests.train.runs import make_learnable_store, make_settings, run_settings
 

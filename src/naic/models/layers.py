@@ -4,12 +4,17 @@ B images, T places in a sequence, D the width, H heads of d = D/H numbers each.
 """
 
 import math
+from typing import get_args
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from naic.data.features import BOX_NUMBERS
 from naic.errors import ConfigError
+from naic.models.config import Boxes
+
+_BOX_TOLD = BOX_NUMBERS + 1  # left, top, right, bottom, and the area
 
 
 def linear(inputs: int, outputs: int, blocks: int = 1) -> nn.Linear:
@@ -241,3 +246,39 @@ class FeedForward(nn.Sequential):
         super().__init__(
             linear(width, hidden), nn.ReLU(), nn.Dropout(dropout), linear(hidden, width)
         )
+
+
+def own_size(features: int, boxes: Boxes) -> int:
+    """F without the numbers of the boxes."""
+    if boxes not in get_args(Boxes):
+        raise ConfigError("model.boxes", f"there is no {boxes!r}", 'Try "coded" or "apart".')
+    if boxes and features <= BOX_NUMBERS:
+        why = f"features of size {features} cannot end in a box"
+        raise ConfigError("model.boxes", why, "Leave it out.")
+    return features - BOX_NUMBERS if boxes else features
+
+
+def take_apart(features: Tensor) -> tuple[Tensor, Tensor]:
+    """Features (B, R, F) and boxes (B, R, 4) of both (B, R, F + 4)."""
+    return features[..., :-BOX_NUMBERS], features[..., -BOX_NUMBERS:]
+
+
+class BoxCodes(nn.Module):
+    """Tells each region of a detector its corners and its area, by numbers that are learnt.
+
+    Boxes travel as the last four numbers of a region's features, so that whatever passes features
+    on (stores, batches, graphs) need not know of them: docs/decisions/060-regions.md.
+    """
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.project = linear(_BOX_TOLD, width)
+
+    def forward(self, boxes: Tensor) -> Tensor:
+        """(B, R, D) to be added to the regions, of their boxes (B, R, 4)."""
+        sides = boxes[..., 2:] - boxes[..., :2]  # (B, R, 2)
+        told = torch.cat((boxes, sides.prod(-1, keepdim=True)), -1)
+        if not torch.is_autocast_enabled(boxes.device.type):
+            told = told.to(self.project.weight.dtype)
+        found: Tensor = self.project(told)
+        return found

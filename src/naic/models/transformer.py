@@ -13,13 +13,21 @@ from torch import Tensor, nn
 from naic.decode.policy import choose, log_policy, parallel
 from naic.errors import ConfigError
 from naic.models import writing
-from naic.models.boxes import BoxCodes, own_size, take_apart
 from naic.models.chain import ChainScores, Transitions, steps
 from naic.models.chain import sample as sample_chain
 from naic.models.config import TransformerConfig
 from naic.models.contract import CaptionerSpec, Proposed
 from naic.models.decoder import Cache, Decoder, Memory
-from naic.models.layers import FeedForward, GridCodes, SelfAttention, additive, linear
+from naic.models.layers import (
+    BoxCodes,
+    FeedForward,
+    GridCodes,
+    SelfAttention,
+    additive,
+    linear,
+    own_size,
+    take_apart,
+)
 from naic.text.vocabulary import NEVER
 
 

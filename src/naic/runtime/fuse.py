@@ -9,7 +9,7 @@ products are done in one kernel with them. Captioners of other layers stay as th
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TypeAlias, TypeVar
+from typing import TYPE_CHECKING, TypeAlias, TypeGuard, TypeVar
 
 import torch
 import torch.nn.functional as F
@@ -17,17 +17,19 @@ from torch import Tensor, nn
 
 from naic.models.chain import ChainScores
 from naic.models.decoder import Decoder, DecoderLayer, Memory
-from naic.models.fnic import OrderedCaptioner
 from naic.models.layers import GridCodes, WordScores
-from naic.models.mnic import MaskedCaptioner
-from naic.models.transformer import EncoderLayer, TransformerCaptioner
+from naic.models.transformer import Encoder, EncoderLayer, TransformerCaptioner
+
+if TYPE_CHECKING:  # captions of one captioner do without the others
+    from naic.models.fnic import OrderedCaptioner
+    from naic.models.mnic import MaskedCaptioner
+
+    Transformer: TypeAlias = TransformerCaptioner | MaskedCaptioner | OrderedCaptioner
 
 HALF = (torch.float16, torch.bfloat16)
 FEW = 64  # places: with more of them the libraries' own kernels are as fast
 _FEWER: ContextVar[bool] = ContextVar("fewer_kernels", default=False)
 Layer = TypeVar("Layer", bound=nn.Module)
-# All whose encoder and decoder are a Transformer's: who is timed beside another gets the same.
-Transformer: TypeAlias = TransformerCaptioner | MaskedCaptioner | OrderedCaptioner
 
 
 @contextmanager
@@ -51,7 +53,7 @@ def fuse(model: nn.Module, features: Tensor) -> None:
     or pixels, have take a little longer. A second time changes nothing: a recorded graph may read
     what the first left behind.
     """
-    if not isinstance(model, Transformer):
+    if not is_transformer(model):
         return
     weight = model.decoder.output.weight
     if type(model.encoder.codes) is GridCodes:
@@ -73,7 +75,13 @@ def fuse(model: nn.Module, features: Tensor) -> None:
         model.decoder.register_buffer("opening", opening, persistent=False)
 
 
-def fuse_layers(model: Transformer) -> None:
+def is_transformer(model: nn.Module) -> "TypeGuard[Transformer]":
+    """Whether both of its parts are a Transformer's: who is timed beside another gets the same."""
+    parts = getattr(model, "encoder", None), getattr(model, "decoder", None)
+    return isinstance(parts[0], Encoder) and isinstance(parts[1], Decoder)
+
+
+def fuse_layers(model: "Transformer") -> None:
     """Put layers that run in fewer kernels in the place of the model's."""
     for layers in (model.encoder.layers, model.decoder.layers):
         for number, layer in enumerate(layers):

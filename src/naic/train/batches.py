@@ -4,7 +4,9 @@
 device `fetch` is nothing but gathers there, so it can be part of a CUDA graph.
 """
 
+from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
@@ -17,6 +19,7 @@ from naic.data.features import read_features
 from naic.errors import ConfigError
 from naic.text import PAD
 from naic.train.kept import Kept, identity
+from naic.train.settings import RunSettings
 
 if TYPE_CHECKING:
     from naic.data.joined import AnyStore
@@ -78,6 +81,34 @@ def check_shares(batch: int, world: int, accumulate: int) -> None:
         why = f"{batch} images cannot be shared by {world} processes in {accumulate} parts each"
         hint = f"Choose a multiple of {world * accumulate}, or another number of processes."
         raise ConfigError("run.batch", why, hint)
+
+
+@dataclass(frozen=True)
+class Shares:
+    """How a step is shared out, as checkpoints keep it.
+
+    Attributes:
+        accumulate: `run.accumulate` as it was set.
+        pieces: into how many pieces the run cut a step when it began: its processes times parts.
+    """
+
+    accumulate: int
+    pieces: int
+
+
+def share_out(run: RunSettings, world: int, before: Mapping[str, int] | None) -> tuple[Shares, int]:
+    """How this part of a run shares its steps out, and the parts that each process takes.
+
+    A step has as many images whatever their number, so with fewer processes each has more of them.
+    So that no more are in memory at once than when the run began, it takes them in more parts;
+    unless `run.accumulate` was set anew, which then holds.
+    """
+    if before is None or before["accumulate"] != run.accumulate:
+        return Shares(run.accumulate, world * run.accumulate), run.accumulate
+    parts = max(run.accumulate, -(-before["pieces"] // world))
+    while run.batch % (world * parts):  # of one image each at the latest
+        parts += 1
+    return Shares(run.accumulate, before["pieces"]), parts
 
 
 class Feed:

@@ -12,10 +12,8 @@ from naic.data.batches import Targets
 from naic.data.features import PLUGIN, FeatureStore, refuse_unknown
 from naic.errors import ConfigError
 from naic.models.captioners import Taken, captioner_spec, take_weights
-from naic.models.config import TransformerConfig
 from naic.models.contract import CaptionerSpec
 from naic.models.folder import LoadedModel, ModelSettings, load_model
-from naic.models.sizes import Sizes
 from naic.text import Vocabulary
 from naic.text.vocabulary import NEVER
 from naic.train.card import DataSignature, sign_data
@@ -210,13 +208,14 @@ def _check_pixels(store: FeatureStore, wanted: str) -> None:
 
 def _check_boxes(store: FeatureStore, config: Any) -> None:  # noqa: ANN401 - of any captioner
     """Boxes are no features, and features no boxes; a captioner that has no choice reads all."""
-    if not isinstance(config, TransformerConfig | Sizes) or bool(config.boxes) == store.boxes:
+    boxes = asdict(config).get("boxes")
+    if boxes is None or bool(boxes) == store.boxes:
         return
     if store.boxes:
         why = "each region of the store ends in its box, and nothing says what becomes of that"
         hint = 'Set boxes = "coded", or "apart" to leave it unread.'
     else:
-        why = f"is {config.boxes!r}, and the regions of the store have no boxes"
+        why = f"is {boxes!r}, and the regions of the store have no boxes"
         hint = "Leave it out, or import the features with their boxes."
     raise ConfigError("model.boxes", why, hint)
 

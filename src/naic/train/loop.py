@@ -1,7 +1,8 @@
 """The training loop. It knows neither which stage it runs, nor which captioner."""
 
+import os
 import time
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,6 @@ from naic.train.guard import Guard
 from naic.train.inputs import find_inputs
 from naic.train.kept import Kept
 from naic.train.logs import Display, RunLog
-from naic.train.peers import lost_peers_told
 from naic.train.report import Reporter, finished_report, scores_of
 from naic.train.rewarding import try_out
 from naic.train.settings import Settings
@@ -62,7 +62,7 @@ def train(
     """
     settings, own = _take(settings, rewards)
     with (
-        lost_peers_told(),
+        _told_of_peers(),
         take_folder(settings, resume=resume, kept=kept) as (accelerator, inputs),
     ):
         report = finished_report(accelerator, inputs)
@@ -70,6 +70,15 @@ def train(
             with set_up(accelerator, inputs, kept, own) as training:
                 report = _run(Run(training, command))
         return report
+
+
+def _told_of_peers() -> AbstractContextManager[None]:
+    """Who is alone imports nothing of what is for several processes."""
+    if "RANK" not in os.environ:  # of torchrun, or of `naic train --nproc`
+        return nullcontext()
+    from naic.train.peers import lost_peers_told
+
+    return lost_peers_told()
 
 
 def dry_run(settings: Settings, nproc: int, *, resume: bool) -> list[tuple[str, str]]:

@@ -24,13 +24,12 @@ from naic.files import remove_temporaries, write_atomically
 from naic.models.folder import check_fit
 from naic.resume import STATE, locked, refuse_changed, refuse_strangers
 from naic.train import checkpoint
-from naic.train.batches import Feed, check_shares
+from naic.train.batches import Feed, Shares, check_shares, share_out
 from naic.train.checkpoint import Snapshot
 from naic.train.config import current, settings_toml
 from naic.train.engine import TrainingEngine, check_engine, prepare_speed
 from naic.train.inputs import CONFIG, VOCABULARY, Inputs, find_inputs
 from naic.train.kept import Kept
-from naic.train.peers import Shares, check_agreement, share_out
 from naic.train.rewarding import find_rewards, judged_images
 from naic.train.settings import Settings
 from naic.train.stages import make_tools, stage_of
@@ -78,7 +77,10 @@ def take_folder(
         inputs = find_inputs(settings, kept)
         if accelerator.is_main_process:
             check_folder(inputs, resume=resume)
-        check_agreement(accelerator, inputs)
+        if accelerator.num_processes > 1:
+            from naic.train.peers import check_agreement
+
+            check_agreement(accelerator, inputs)
         yield accelerator, inputs
 
 
